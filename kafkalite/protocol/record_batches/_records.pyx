@@ -41,6 +41,8 @@ cdef enum:
     _VARINT_BYTES = 10
     _LEAST_RECORD_BYTES = 7
     _PLACES = 9
+    _CODEC = 0x07
+    _APPEND_TIME = 0x08
 
 cdef tuple _NO_HEADERS = ()
 cdef bytes _COUNT_OF_NO_HEADERS = b"\x00"
@@ -66,14 +68,22 @@ cdef struct Place:
 cdef inline Py_ssize_t _read_varint32(
     const unsigned char* data, Py_ssize_t position, Py_ssize_t end, int64_t* number
 ) noexcept nogil:
+    # Lengths have one byte or two, so only longer numbers are read by a loop.
     cdef uint64_t raw, byte
-    cdef int shift = 7
+    cdef int shift = 14
     if position >= end:
         return -1
     raw = data[position]
     position += 1
-    if raw >= 0x80:
-        raw &= 0x7F
+    if raw < 0x80:
+        number[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+        return position
+    if position >= end:
+        return -1
+    byte = data[position]
+    position += 1
+    raw = (raw & 0x7F) | (byte & 0x7F) << 7
+    if byte >= 0x80:
         while True:
             if position >= end or shift > 28:
                 return -1
@@ -469,12 +479,14 @@ def find_starts(data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count):
 # Digests.
 
 cdef struct Murmur:
-    # murmur3 (x64, 128 bits, seed 0) of bytes that come in parts; those that fill no block yet are held.
+    # murmur3 (x64, 128 bits, seed 0) of bytes that come in parts. Those that fill no block of 16 yet are held, in order, as two numbers that
+    # are little endian; what lies behind them is 0.
     uint64_t low
     uint64_t high
     uint64_t size
     Py_ssize_t held
-    unsigned char block[16]
+    uint64_t first
+    uint64_t second
 
 
 cdef inline uint64_t _first_factor() noexcept nogil:
@@ -502,38 +514,91 @@ cdef inline uint64_t _little_endian(const unsigned char* data) noexcept nogil:
     )
 
 
-cdef inline void _mix_in(Murmur* state, const unsigned char* block) noexcept nogil:
-    state.low ^= _rotate(_little_endian(block) * _first_factor(), 31) * _second_factor()
-    state.high ^= _rotate(_little_endian(block + 8) * _second_factor(), 33) * _first_factor()
+cdef inline uint64_t _few_little_endian(const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    # Of up to 8 bytes. They are not copied, because a processor waits where what it reads was just written in other parts.
+    cdef uint64_t number = 0
+    cdef int shift = 0
+    if size & 8:
+        return _little_endian(data)
+    if size & 4:
+        number = <uint64_t>data[0] | <uint64_t>data[1] << 8 | <uint64_t>data[2] << 16 | <uint64_t>data[3] << 24
+        data += 4
+        shift = 32
+    if size & 2:
+        number |= (<uint64_t>data[0] | <uint64_t>data[1] << 8) << shift
+        data += 2
+        shift += 16
+    if size & 1:
+        number |= <uint64_t>data[0] << shift
+    return number
 
 
-cdef inline void _mix_block(Murmur* state, const unsigned char* block) noexcept nogil:
-    state.low ^= _rotate(_little_endian(block) * _first_factor(), 31) * _second_factor()
+cdef inline uint64_t _swap_bytes(uint64_t number) noexcept nogil:
+    # The number whose bytes are the same, in the other order.
+    number = (number & 0x00FF00FF00FF00FFULL) << 8 | ((number >> 8) & 0x00FF00FF00FF00FFULL)
+    number = (number & 0x0000FFFF0000FFFFULL) << 16 | ((number >> 16) & 0x0000FFFF0000FFFFULL)
+    return number << 32 | number >> 32
+
+
+cdef inline int64_t _number_at(const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    # Big endian, with a sign, of 4 or 8 bytes.
+    cdef uint64_t number = _swap_bytes(_few_little_endian(data, size))
+    return <int64_t>number if size == 8 else <int32_t>(number >> 32)
+
+
+cdef inline void _mix_in(Murmur* state, uint64_t first, uint64_t second) noexcept nogil:
+    state.low ^= _rotate(first * _first_factor(), 31) * _second_factor()
+    state.high ^= _rotate(second * _second_factor(), 33) * _first_factor()
+
+
+cdef inline void _mix_block(Murmur* state, uint64_t first, uint64_t second) noexcept nogil:
+    state.low ^= _rotate(first * _first_factor(), 31) * _second_factor()
     state.low = (_rotate(state.low, 27) + state.high) * 5 + 0x52DCE729
-    state.high ^= _rotate(_little_endian(block + 8) * _second_factor(), 33) * _first_factor()
+    state.high ^= _rotate(second * _second_factor(), 33) * _first_factor()
     state.high = (_rotate(state.high, 31) + state.low) * 5 + 0x38495AB5
+
+
+cdef inline void _hash_number(Murmur* state, uint64_t number, Py_ssize_t size) noexcept nogil:
+    # Little endian, in 1 to 8 bytes; it has no others.
+    cdef int bits = 8 * (state.held & 7)
+    cdef uint64_t rest = number >> 1 >> (63 - bits)
+    state.size += size
+    state.held += size
+    if state.held - size < 8:
+        state.first |= number << bits
+        state.second = rest
+        return
+    state.second |= number << bits
+    if state.held >= 16:
+        _mix_block(state, state.first, state.second)
+        state.held -= 16
+        state.first = rest
+        state.second = 0
+
+
+cdef inline void _hash_few(Murmur* state, const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    # Up to 16 bytes.
+    if size > 8:
+        _hash_number(state, _little_endian(data), 8)
+        data += 8
+        size -= 8
+    if size > 0:
+        _hash_number(state, _few_little_endian(data, size), size)
 
 
 cdef inline void _hash_bytes(Murmur* state, const unsigned char* data, Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t part
-    state.size += size
     if state.held:
         part = min(16 - state.held, size)
-        memcpy(state.block + state.held, data, part)
-        state.held += part
-        if state.held < 16:
-            return
-        _mix_block(state, state.block)
-        state.held = 0
+        _hash_few(state, data, part)
         data += part
         size -= part
+    state.size += size & ~<Py_ssize_t>15
     while size >= 16:
-        _mix_block(state, data)
+        _mix_block(state, _little_endian(data), _little_endian(data + 8))
         data += 16
         size -= 16
-    if size:
-        memcpy(state.block, data, size)
-        state.held = size
+    _hash_few(state, data, size)
 
 
 cdef inline uint64_t _avalanche(uint64_t number) noexcept nogil:
@@ -544,8 +609,7 @@ cdef inline uint64_t _avalanche(uint64_t number) noexcept nogil:
 
 cdef inline void _end_hash(Murmur* state) noexcept nogil:
     if state.held:
-        memset(state.block + state.held, 0, 16 - state.held)
-        _mix_in(state, state.block)
+        _mix_in(state, state.first, state.second)
     state.low ^= state.size
     state.high ^= state.size
     state.low += state.high
@@ -556,13 +620,13 @@ cdef inline void _end_hash(Murmur* state) noexcept nogil:
     state.high += state.low
 
 
-cdef inline void _hash_number(Murmur* state, uint64_t number, Py_ssize_t size) noexcept nogil:
-    # Big endian, in so many bytes.
-    cdef unsigned char octets[8]
-    cdef Py_ssize_t place
-    for place in range(size):
-        octets[place] = <unsigned char>(number >> (8 * (size - 1 - place)))
-    _hash_bytes(state, octets, size)
+cdef inline uint64_t _length(Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    # As 32 bits; those of -1, which is null, where the start is that.
+    return 0xFFFFFFFFULL if start < 0 else <uint32_t>(end - start)
+
+
+cdef inline void _hash_length(Murmur* state, uint64_t length) noexcept nogil:
+    _hash_number(state, _swap_bytes(length) >> 32, 4)
 
 
 cdef struct Digest:
@@ -574,6 +638,24 @@ cdef struct Digest:
     int64_t content_bytes
     uint64_t low
     uint64_t high
+
+
+cdef void _empty(Digest* digest) noexcept:
+    memset(digest, 0, sizeof(Digest))
+    digest.first_offset = digest.last_offset = -1
+    digest.least_timestamp, digest.largest_timestamp = INT64_MAX, INT64_MIN
+
+
+cdef tuple _fields_of(const Digest* digest):
+    return (
+        digest.records,
+        digest.first_offset,
+        digest.last_offset,
+        digest.least_timestamp,
+        digest.largest_timestamp,
+        digest.content_bytes,
+        (<object>digest.high << 64) | digest.low,
+    )
 
 
 cdef Py_ssize_t _hash_headers(
@@ -588,16 +670,14 @@ cdef Py_ssize_t _hash_headers(
         for place in range(start, position):
             if data[place] >= 0x80:
                 return -1
-        _hash_number(state, position - start, 4)
+        _hash_length(state, position - start)
         _hash_bytes(state, data + start, position - start)
         content_bytes += position - start
         position = _skip_bytes(data, position, end, &start)
         if position < 0:
             return -1
-        if start < 0:
-            _hash_number(state, <uint64_t>-1, 4)
-        else:
-            _hash_number(state, position - start, 4)
+        _hash_length(state, _length(start, position))
+        if start >= 0:
             _hash_bytes(state, data + start, position - start)
             content_bytes += position - start
         count -= 1
@@ -622,6 +702,7 @@ cdef Py_ssize_t _digest_records(
     cdef Place place
     cdef Murmur state
     cdef int64_t offset, timestamp
+    cdef uint64_t lengths
     cdef Py_ssize_t following, content_bytes
     while count > 0:
         following = _find_parts(data, position, end, &place, PY_SSIZE_T_MAX)
@@ -636,10 +717,10 @@ cdef Py_ssize_t _digest_records(
         if offset < from_offset or offset >= to_offset or timestamp < since or timestamp > latest:
             continue
         memset(&state, 0, sizeof(Murmur))
-        _hash_number(&state, offset, 8)
-        _hash_number(&state, timestamp, 8)
-        _hash_number(&state, <uint64_t>-1 if place.key < 0 else place.key_end - place.key, 4)
-        _hash_number(&state, <uint64_t>-1 if place.value < 0 else place.value_end - place.value, 4)
+        _hash_number(&state, _swap_bytes(offset), 8)
+        _hash_number(&state, _swap_bytes(timestamp), 8)
+        lengths = _length(place.key, place.key_end) << 32 | _length(place.value, place.value_end)
+        _hash_number(&state, _swap_bytes(lengths), 8)
         content_bytes = 0
         if place.key >= 0:
             _hash_bytes(&state, data + place.key, place.key_end - place.key)
@@ -686,9 +767,7 @@ def digest_records(
     cdef int64_t appended = 0 if append_time is None else append_time
     cdef const int64_t* appended_at = NULL if append_time is None else &appended
     cdef Digest digest
-    memset(&digest, 0, sizeof(Digest))
-    digest.first_offset = digest.last_offset = -1
-    digest.least_timestamp, digest.largest_timestamp = INT64_MAX, INT64_MIN
+    _empty(&digest)
     _hold(data, &view, position, end)
     octets = <const unsigned char*>view.buf
     if end - position < _RELEASED_FROM_BYTES:
@@ -701,26 +780,70 @@ def digest_records(
                 octets, position, end, count, base_offset, base_timestamp, appended_at, from_offset, to_offset, since, latest, &digest
             )
     PyBuffer_Release(&view)
-    if position < 0:
-        return None
-    return position, (
-        digest.records,
-        digest.first_offset,
-        digest.last_offset,
-        digest.least_timestamp,
-        digest.largest_timestamp,
-        digest.content_bytes,
-        (<object>digest.high << 64) | digest.low,
-    )
+    return None if position < 0 else (position, _fields_of(&digest))
 
 
-cdef inline void _hash_little_number(Murmur* state, uint64_t number, Py_ssize_t size) noexcept nogil:
-    # Little endian, in so many bytes.
-    cdef unsigned char octets[8]
-    cdef Py_ssize_t place
-    for place in range(size):
-        octets[place] = <unsigned char>(number >> (8 * place))
-    _hash_bytes(state, octets, size)
+cdef Py_ssize_t _digest_batches(
+    const unsigned char* data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    int64_t from_offset,
+    int64_t to_offset,
+    int64_t since,
+    int64_t latest,
+    Digest* digest,
+) noexcept nogil:
+    # Return the position behind the batches, or that of the first one that is left to `record_digest`.
+    cdef const unsigned char* header
+    cdef Digest before
+    cdef int64_t length, max_timestamp
+    cdef Py_ssize_t following
+    while position < end:
+        if end - position < _BATCH_HEADER_BYTES:
+            break
+        header = data + position
+        length = 12 + _number_at(header + 8, 4)
+        if header[16] != 2 or header[22] & _CODEC or length < _BATCH_HEADER_BYTES or length > end - position:
+            break
+        before = digest[0]
+        max_timestamp = _number_at(header + 35, 8)
+        following = _digest_records(
+            data,
+            position + _BATCH_HEADER_BYTES,
+            position + length,
+            _number_at(header + 57, 4),
+            _number_at(header, 8),
+            _number_at(header + 27, 8),
+            &max_timestamp if header[22] & _APPEND_TIME else NULL,
+            from_offset,
+            to_offset,
+            since,
+            latest,
+            digest,
+        )
+        if following < 0:
+            digest[0] = before
+            break
+        position += length
+    return position
+
+
+def digest_batches(
+    data, Py_ssize_t position, Py_ssize_t end, int64_t from_offset, int64_t to_offset, int64_t since, int64_t latest
+):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef Digest digest
+    _empty(&digest)
+    _hold(data, &view, position, end)
+    octets = <const unsigned char*>view.buf
+    if end - position < _RELEASED_FROM_BYTES:
+        position = _digest_batches(octets, position, end, from_offset, to_offset, since, latest, &digest)
+    else:
+        with nogil:
+            position = _digest_batches(octets, position, end, from_offset, to_offset, since, latest, &digest)
+    PyBuffer_Release(&view)
+    return position, _fields_of(&digest)
 
 
 cdef struct Strings:
@@ -734,11 +857,11 @@ cdef struct Strings:
 cdef inline bint _hash_string(Murmur* state, const Strings* column, Py_ssize_t row) noexcept nogil:
     cdef int64_t start = column.bounds[row], end = column.bounds[row + 1]
     if column.nulls != NULL and column.nulls[row]:
-        _hash_little_number(state, <uint64_t>-1, 4)
+        _hash_number(state, 0xFFFFFFFFULL, 4)
         return True
     if start < 0 or end < start or end > column.size:
         return False
-    _hash_little_number(state, end - start, 4)
+    _hash_number(state, <uint32_t>(end - start), 4)
     _hash_bytes(state, column.data + start, end - start)
     return True
 
@@ -757,9 +880,9 @@ cdef Py_ssize_t _hash_rows(
     cdef Py_ssize_t row
     for row in range(count):
         memset(&state, 0, sizeof(Murmur))
-        _hash_little_number(&state, partitions[row], 4)
-        _hash_little_number(&state, offsets[row], 8)
-        _hash_little_number(&state, timestamps[row], 8)
+        _hash_number(&state, <uint32_t>partitions[row], 4)
+        _hash_number(&state, offsets[row], 8)
+        _hash_number(&state, timestamps[row], 8)
         if not _hash_string(&state, keys, row) or not _hash_string(&state, values, row):
             return row
         _end_hash(&state)

@@ -152,6 +152,14 @@ def digest_records(
     return None
 
 
+def digest_batches(
+    data: Buffer, position: int, end: int, from_offset: int, to_offset: int, since: int, latest: int
+) -> tuple[int, tuple[int, int, int, int, int, int, int]]:
+    """End before the first batch: `record_digest` hashes the records itself, one by one."""
+    _check_bounds(data, position, end)
+    return position, (0, -1, -1, _LONG_MAX, -_LONG_MAX - 1, 0, 0)
+
+
 def hash_rows(
     count: int,
     partitions: Buffer,

@@ -74,6 +74,7 @@ _FUNCTIONS: Final = (
     "RecordsWriter",
     "check_in_order",
     "choose_partitions",
+    "digest_batches",
     "digest_records",
     "find_places",
     "find_starts",
@@ -141,6 +142,14 @@ and largest timestamp.
 
 Return the position behind them and the digest of those within the bounds. None says nothing: one is malformed, has an offset beyond 64 bits
 or a header whose key is not ASCII, or the code is Python's; `record_digest` reads them one by one then.
+"""
+
+digest_batches: Final[Callable[[Buffer, int, int, int, int, int, int], tuple[int, Digest]]] = _code.digest_batches
+"""Digest batches that follow each other: data, position, end, first offset, offset behind the last, least and largest timestamp.
+
+Return the position behind the last of them and the digest of those of their records that lie within the bounds. Ends before a batch that
+is compressed, of an older format or cut, or that `digest_records` says nothing of; Python's code before the first. Neither checksums nor
+what kind of batch it is matter.
 """
 
 find_starts: Final[Callable[[Buffer, int, int, int], array[int]]] = _code.find_starts

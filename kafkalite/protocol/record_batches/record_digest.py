@@ -28,7 +28,7 @@ from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, de
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.record_code import IS_COMPILED, readable
-from kafkalite.protocol.record_batches.records import HEADER_SIZE, MAGIC, BatchHeader
+from kafkalite.protocol.record_batches.records import CODEC_MASK, MAGIC, BatchHeader
 from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64
 from kafkalite.types import Buffer
 
@@ -41,8 +41,9 @@ _RECORDS_PER_UNIT: Final = 16
 """Some ten microseconds."""
 _ENCODED_PER_UNIT: Final = 128
 """As long, in compiled code, with values of 100 bytes."""
-_ENCODED_AT_ONCE: Final = 2048
-"""Of a batch that is digested without a pause: up to 0.2 ms."""
+_BATCHES_PER_UNIT: Final = 8
+AT_ONCE_RECORDS: Final = 4096
+"""Of batches that are digested without a pause: up to 0.2 ms."""
 
 _pack_head = Struct(">qqii").pack
 _pack_length = Struct(">i").pack
@@ -154,20 +155,27 @@ def digest_batch(
     return found if found is not None else (yield from digest_records(decode_plain(plain, header), start, end, times))
 
 
-def count_units(header: BatchHeader) -> int:
-    """Return the units of work that a batch is for `digest_at_once`."""
-    return 1 + min(header.records_count, _ENCODED_AT_ONCE) // _ENCODED_PER_UNIT
+def is_small(header: BatchHeader) -> bool:
+    """True for a batch that `digest_at_once` digests: compiled code can read its few records where they lie."""
+    is_readable = IS_COMPILED and header.magic == MAGIC and not header.attributes & CODEC_MASK
+    return is_readable and 0 < header.records_count <= AT_ONCE_RECORDS
 
 
-def digest_at_once(buffer: Buffer, header: BatchHeader, start: int, end: int) -> RangeDigest | None:
-    """Return what `digest_batch` does of a small batch that compiled code can read where it lies; None for any other."""
-    if not IS_COMPILED or header.magic != MAGIC or header.codec or not 0 < header.records_count <= _ENCODED_AT_ONCE:
-        return None
-    append_time = header.max_timestamp if header.uses_log_append_time else None
-    places = header.position + HEADER_SIZE, header.end, header.records_count
-    bases = header.base_offset, header.base_timestamp, append_time
-    found = code.digest_records(buffer, *places, *bases, start, end, LEAST_INT64, LARGEST_INT64)
-    return None if found is None else RangeDigest._make(found[1])
+def count_units(batches: int, records: int) -> int:
+    """Return the units of work that small batches with so many records are, with their checksums."""
+    return 1 + batches // _BATCHES_PER_UNIT + records // _ENCODED_PER_UNIT
+
+
+def digest_at_once(
+    buffer: Buffer, position: int, behind: int, start: int, end: int, times: Times = ALL_TIMES
+) -> tuple[int, RangeDigest]:
+    """Return the sum of what `digest_batch` returns of the batches from `position` to `behind`, and the position up to which it goes.
+
+    That is before the first batch that compiled code cannot read where it lies.
+    """
+    bounds = start, end, max(times.since, LEAST_INT64), min(times.until - 1, LARGEST_INT64)
+    reached, digest = code.digest_batches(buffer, position, behind, *bounds)
+    return reached, RangeDigest._make(digest)
 
 
 def _digest_encoded(plain: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> Work[RangeDigest | None]:

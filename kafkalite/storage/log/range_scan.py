@@ -19,7 +19,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, add_digests
-from kafkalite.protocol.record_batches.records import LOG_OVERHEAD, MAGIC, BatchHeader, iter_batches
+from kafkalite.protocol.record_batches.records import (
+    CONTROL,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    iter_batches,
+)
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import uses_disk
 from kafkalite.storage.segments.digest_files import load_digests, save_digests
@@ -27,7 +34,10 @@ from kafkalite.storage.segments.segment import Segment
 from kafkalite.storage.segments.segment_digests import BLOCK_BYTES, DigestBlock, SegmentDigests
 from kafkalite.types import Buffer
 
-PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+"""As much as there can be of a block."""
+_BEHIND_BYTES: Final = 32 * 1024
+"""Read behind the end of a block, as most batches that lie across it end within them."""
 _LENGTH_AT: Final = 8
 _BLOCKS_MAX: Final = 32_768
 """Blocks in memory, of 32 GiB of logs: some 10 MB."""
@@ -51,8 +61,8 @@ class Piece(NamedTuple):
         return self.headers[-1].end
 
 
-BatchDigests: TypeAlias = tuple[RangeDigest, RangeDigest | None]
-"""Of a batch, and of its records within the times of a scan where those are neither all nor none of them."""
+SomeDigests: TypeAlias = tuple[RangeDigest, RangeDigest | None]
+"""Of some batches, and of their records within the times of a scan where those are neither all nor none of them."""
 
 
 class DigestCache:
@@ -147,17 +157,18 @@ class RangeScan:
     def find_committed(self, headers: Sequence[BatchHeader]) -> list[bool]:
         """Return which batches have records that readers of committed records get."""
         aborted: dict[int, tuple[list[int], list[int]]] = {}
-        if any(header.is_transactional for header in headers):
-            for each in self.log.aborted_transactions(self.offset, headers[-1].next_offset):
-                begins, ends = aborted.setdefault(each.producer_id, ([], []))
-                begins.append(each.first_offset)
-                ends.append(each.last_offset)
+        if not any(header.attributes & (TRANSACTIONAL | CONTROL) for header in headers):
+            return [True] * len(headers)
+        for each in self.log.aborted_transactions(self.offset, headers[-1].next_offset):
+            begins, ends = aborted.setdefault(each.producer_id, ([], []))
+            begins.append(each.first_offset)
+            ends.append(each.last_offset)
         return [
             not (header.is_control or (header.is_transactional and _is_within(aborted, header))) for header in headers
         ]
 
-    def add(self, piece: Piece, digests: Sequence[BatchDigests]) -> None:
-        """Add the digests of all batches of a piece; of batches whose records are left out, those of no records."""
+    def add(self, piece: Piece, digests: Sequence[SomeDigests]) -> None:
+        """Add the digests of all batches of a piece whose records are not left out."""
         first, last, segment = piece.headers[0], piece.headers[-1], piece.segment
         begin, end = piece.position + first.position, piece.position + last.end
         is_inside = self._start <= first.base_offset and last.next_offset <= self.end
@@ -238,7 +249,8 @@ def _next_piece(log: PartitionLog, scan: RangeScan) -> Piece | None:
     position = scan.take_blocks(segment, position)
     if scan.is_done or position >= segment.size:
         return None
-    data = segment.read(position, PIECE_BYTES)
+    block_bytes = BLOCK_BYTES - position % BLOCK_BYTES
+    data = segment.read(position, min(PIECE_BYTES, block_bytes + _BEHIND_BYTES))
     length = int.from_bytes(data[_LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
     if length > len(data):
         data = segment.read(position, length)
@@ -246,7 +258,7 @@ def _next_piece(log: PartitionLog, scan: RangeScan) -> Piece | None:
     for header in iter_batches(data):
         are_batches = True
         is_behind = (header.base_offset if header.magic == MAGIC else reached) >= scan.end
-        if is_behind or (position + header.position) // BLOCK_BYTES > position // BLOCK_BYTES:
+        if is_behind or header.position >= block_bytes:
             break
         headers.append(header)
         reached = header.next_offset

@@ -291,6 +291,25 @@ def test_a_large_batch_is_digested_in_another_thread(tmp_path: Path, monkeypatch
     assert large == [10, 20]
 
 
+def test_small_batches_are_digested_together_up_to_one_that_is_read_alone(tmp_path: Path) -> None:
+    """Compressed, or with a name of a header that only Python reads; and records on both sides of a bound of time."""
+    log = new_log(tmp_path, TopicConfig())
+    for number in range(40):
+        name, codec_id = ("ü" if number % 7 == 3 else "u"), (4 if number % 11 == 5 else 0)
+        new = [NewRecord(b"k%d" % each, b"v", NOW_MS + each * number, [(name, b"")]) for each in range(1 + number % 3)]
+        append(log, build_batch(new, codec=codec_id))
+    log.set_high_watermark(log.log_end_offset)
+    end = log.log_end_offset
+
+    async def scenario() -> None:
+        parts = MemoryParts(led(log))
+        for start, stop, since in ((0, end, 0), (0, end, NOW_MS + 1), (2, end - 2, NOW_MS + 20), (31, 60, 0)):
+            request = asking(start, stop, since_timestamp=since)
+            assert digest_in(await parts.ask(request, 0)) == expected(log, start, stop, since)
+
+    asyncio.run(scenario())
+
+
 def test_what_is_not_in_memory_is_brought_there_by_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from kafkalite.protocol.record_batches.records import (
     BatchHeader,
     NewRecord,
     Record,
+    assemble_batch,
     build_batch,
     iter_records,
 )
@@ -170,6 +171,44 @@ def test_a_digest_says_nothing_or_what_the_records_say(
     else:
         start, end, since, latest = bounds
         assert found == (position, in_one_go(digest_records(records, start, end, Times(since, latest + 1))))
+
+
+@settings(max_examples=300, deadline=None)
+@given(hostile, st.integers(-1, 25), edges, edges, st.none() | edges, st.tuples(edges, edges, edges, edges))
+def test_a_digest_of_batches_is_that_of_their_records(
+    compiled: ModuleType,
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    bounds: tuple[int, int, int, int],
+) -> None:
+    """In a batch of whatever bytes; a second one of the same bytes is cut."""
+    attributes, max_timestamp = (0, 0) if append_time is None else (LOG_APPEND_TIME, append_time)
+    batch = assemble_batch(
+        data,
+        records_count=count,
+        last_offset_delta=0,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        base_offset=base_offset,
+        leader_epoch=0,
+        attributes=attributes,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+    )
+    alone = compiled.digest_records(data, 0, len(data), count, base_offset, base_timestamp, append_time, *bounds)
+    nothing = python_records.digest_batches(batch, 0, len(batch), *bounds)
+    assert nothing[0] == 0
+    expected = nothing if alone is None else (len(batch), alone[1])
+    for cut in range(1, min(len(batch), 80)):
+        both = batch + batch[:-cut]
+        assert compiled.digest_batches(both, 0, len(both), *bounds) == expected
+    damaged = bytearray(batch)
+    damaged[8:12] = (0x7FFFFFFF).to_bytes(4, "big")
+    assert compiled.digest_batches(damaged, 0, len(damaged), *bounds) == nothing
 
 
 @settings(max_examples=100, deadline=None)
