@@ -19,7 +19,7 @@ import { show as topics } from "./topics.js";
 import { show as transactions } from "./transactions.js";
 import { show as zookeeper } from "./zookeeper.js";
 
-const ROUTES = [
+export const ROUTES = [
   [/^\/$/, overview, "Overview"],
   [/^\/topics$/, topics, "Topics"],
   [/^\/topics\/([^/]+)$/, topic, "Topic"],

@@ -60,7 +60,7 @@ function resetForm(life, id) {
   const dry = element("button", {}, "Preview");
   const execute = element("button", { type: "button", class: "danger", disabled: true }, "Do it");
   const told = element("div", { role: "status", id: "plan" });
-  const form = element("form", { class: "bar" }, field("To", to), atField, field("Topic", topic), dry, execute);
+  const form = element("form", { class: "bar", "data-action": "reset-offsets" }, field("To", to), atField, field("Topic", topic), dry, execute);
   const showAt = () => {
     atField.hidden = ["earliest", "latest"].includes(to.value);
     at.placeholder = { time: "2013-06-15 06:00", offset: "0", shift: "-100" }[to.value] ?? "";

@@ -98,6 +98,9 @@ export function tiles(list) {
 
 export const notice = (text, isBad = false) => element("p", { class: isBad ? "notice bad" : "notice", role: "alert" }, text);
 
+// On a screen that has no other purpose than to change something.
+export const ONLY_READS = "This console only reads (--read-only); nothing can be changed here.";
+
 export const check = (name, text, isOn = false) => element("label", { class: "check" }, element("input", { type: "checkbox", name, checked: isOn }), text);
 
 export const field = (text, control) => element("label", {}, text, control);
