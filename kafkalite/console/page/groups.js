@@ -3,7 +3,7 @@
 import { action, commandLine } from "./action.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, brokerLink, change, choice, count, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
+import { ask, brokerLink, change, choice, count, explainWait, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
 import { parseTime } from "./times.js";
 
 const COLUMNS = [["Group", "wrap", "group"], ["State"], ["Protocol"], ["Coordinator", "number"], ["Lag", "number", "lag"]];
@@ -75,6 +75,7 @@ function resetForm(life, id) {
     const body = { id, to: to.value, topic: topic.value.trim(), execute: isExecuted };
     if (to.value === "time") body.at = parseTime(at.value) || -1;
     else if (!atField.hidden) body.at = Number(at.value);
+    const end = explainWait((text) => told.replaceChildren(notice(text)));
     try {
       const found = await change("group/reset", body);
       execute.disabled = found.is_done || !found.rows.length;
@@ -86,6 +87,8 @@ function resetForm(life, id) {
     } catch (problem) {
       execute.disabled = true;
       told.replaceChildren(notice(problem.message, true));
+    } finally {
+      end();
     }
   }
   form.addEventListener("submit", (event) => {

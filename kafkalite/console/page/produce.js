@@ -1,7 +1,7 @@
 // A record written by hand, or one that is there once more.
 
 import { element } from "./elements.js";
-import { ask, change, field, link, notice, ONLY_READS } from "./screen.js";
+import { ask, change, explainWait, field, link, notice, ONLY_READS } from "./screen.js";
 import { factLine, tabs } from "./topic.js";
 
 // Bytes that are no text are {"base64": …}, here as in the lines of `kafkalite consume -o jsonl`.
@@ -66,6 +66,7 @@ export function show(main, life, topic) {
     const record = { key: taken(key), value: taken(value), headers: [...copied, ...written] };
     if (partition.value.trim()) record.partition = Number(partition.value);
     write.disabled = true;
+    const end = explainWait((text) => told.replaceChildren(notice(text)));
     try {
       const found = await change(`topics/${encodeURIComponent(topic)}/produce`, { record });
       const where = link(`#/topics/${encodeURIComponent(topic)}/records`, `partition ${found.partition}, offset ${found.offset}`);
@@ -73,6 +74,7 @@ export function show(main, life, topic) {
     } catch (problem) {
       told.replaceChildren(notice(problem.message, true));
     }
+    end();
     write.disabled = false;
   });
 
