@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from kafkalite.net.login import Login
@@ -86,7 +87,9 @@ class Access:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and not follows_link:
             return Refusal(HTTPStatus.FORBIDDEN, "a page of another site asks")
         if self.login is not None and not self.login.admits(headers.get("authorization", "").encode("latin-1")):
-            return Refusal(HTTPStatus.UNAUTHORIZED, "who may look has a name and a password")
+            return Refusal(
+                HTTPStatus.UNAUTHORIZED, "it needs a login; reload the page, and give the name and the password"
+            )
         return None if method in _SAFE_METHODS else self._refusal_of_change(method, headers)
 
     def _refusal_of_change(self, method: str, headers: Headers) -> Refusal | None:
@@ -142,5 +145,12 @@ class Guard:
             extra = {"WWW-Authenticate": 'Basic realm="kafkalite console", charset="UTF-8"'}
             if "authorization" in headers:
                 await asyncio.sleep(REFUSAL_DELAY_S)
-        response = JSONResponse({"error": refusal.text}, refusal.status, extra)
+        response = _refusal_response(refusal, headers, extra)
         await response(scope, receive, send_confined)
+
+
+def _refusal_response(refusal: Refusal, headers: Headers, extra: dict[str, str]) -> Response:
+    """Return JSON for the page's scripts, and the sentence alone for a person who opens an address in the browser."""
+    if "text/html" in headers.get("accept", ""):
+        return PlainTextResponse(f"kafkalite console: {refusal.text}\n", refusal.status, extra)
+    return JSONResponse({"error": refusal.text}, refusal.status, extra)

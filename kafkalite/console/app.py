@@ -248,6 +248,7 @@ class Console:
             "has_zookeeper": self._ports.store is not None,
             "has_nights": self._ports.nights_output is not None,
             "version": __version__,
+            "unanswering": self.state.describe_unanswering(),
         }
 
     async def _records(self, request: Request) -> dict[str, Any]:
@@ -321,6 +322,8 @@ def _json(answer: Answer) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             return _refusal(_status_of(problem), "; ".join(texts[:5]))
         except ClientError as problem:
             return _refusal(_status_of(problem), str(problem))
+        except TimeoutError as problem:
+            return _refusal(HTTPStatus.GATEWAY_TIMEOUT, str(problem) or "the cluster did not answer in time")
         except (StoreError, OSError) as problem:
             return _refusal(HTTPStatus.BAD_GATEWAY, str(problem) or type(problem).__name__)
 

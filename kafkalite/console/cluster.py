@@ -106,12 +106,12 @@ async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:
 
 def broker_partitions(survey: Survey, asked: Parameters) -> dict[str, Any]:
     """Return a page of the partitions of `broker`: all that it has a replica of, or with `role` those that it leads, follows, or is not in
-    sync with.
+    sync with. Only the rows of the page are made.
     """
     broker = asked.number("broker", 0, 0, 2**31 - 1)
     role = asked.one_of("role", _ROLES, "")
     wanted = asked.text("filter", longest=300).lower()
-    rows = []
+    found = []
     for topic in survey.topics.values():
         if wanted not in topic.name.lower():
             continue
@@ -120,11 +120,18 @@ def broker_partitions(survey: Survey, asked: Parameters) -> dict[str, Any]:
                 continue
             own = "leads" if each.leader == broker else "follows" if broker in each.isr else "not in sync"
             if role in ("", own):
-                rows.append({"topic": topic.name, **each.to_dict(), "role": own})
-    page = cut_page(rows, *asked.page())
-    for row in page["rows"]:
-        row["bytes"] = survey.sizes.get(TopicPartition(row["topic"], row["partition"]), {}).get(broker)
-    return {**page, "all": len(rows)}
+                found.append((topic.name, each, own))
+    page = cut_page(found, *asked.page())
+    rows = [
+        {
+            "topic": name,
+            **each.to_dict(),
+            "role": own,
+            "bytes": survey.sizes.get(TopicPartition(name, each.partition), {}).get(broker),
+        }
+        for name, each, own in page["rows"]
+    ]
+    return {**page, "rows": rows, "all": len(found)}
 
 
 async def reassignments(admin: Admin) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from kafkalite.console.membership import (
     LATE_MS,
     RECENT_MS,
     SILENT,
+    SLOW,
     UP,
     Contact,
     Members,
@@ -55,6 +56,7 @@ FIRST_LOOK_S: Final = 30.0
 _LEAST_PAUSE_S: Final = 0.05
 _CHANGE_S: Final = 3.0
 """Longest wait of an action until brokers tell that it was done."""
+_WORDS: Final = {SILENT: "does not answer", SLOW: "is slow"}
 _TOPICS_SHARE: Final = 4
 """Length of a pause between two looks at all topics in multiples of the first one; with at most `_LONGEST_TOPICS_PAUSE_S`."""
 _LONGEST_TOPICS_PAUSE_S: Final = 1.5
@@ -250,6 +252,12 @@ class StateSurvey:
         if since_ms is None and contact.asked_ms is not None:
             since_ms = self._moment(contact.asked_ms).time_ms
         return state, contact.why_silent(now_ms), since_ms if state == SILENT else None
+
+    def describe_unanswering(self) -> list[str]:
+        """Return a sentence for each broker that does not answer or answers slowly."""
+        brokers = sorted(self.members.brokers) if self.members is not None else []
+        states = {broker: self.broker_state(broker)[0] for broker in brokers}
+        return [f"broker {broker} {_WORDS[state]}" for broker, state in states.items() if state in _WORDS]
 
     def parts(self) -> list[Part]:
         """Return how old the members and the topics are."""

@@ -35,7 +35,7 @@ async def hanging(admin: Admin, survey: Survey, asked: Parameters) -> dict[str, 
     """Return the transactions of `topic` (empty: of all topics) that no coordinator will end, without a record for `minutes`."""
     name = asked.text("topic", longest=300).strip()
     if name and name not in survey.topics:
-        raise BadRequestError(f"there is no topic {name}")
+        raise BadRequestError(f"there is no topic {name} that this console may describe")
     topics = [survey.topics[name]] if name else list(survey.topics.values())
     places = [
         TopicPartition(topic.name, each.partition)

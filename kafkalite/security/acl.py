@@ -117,6 +117,19 @@ class AclFilter(NamedTuple):
     operation: Operation = Operation.ANY
     permission: PermissionType = PermissionType.ANY
 
+    def __str__(self) -> str:
+        parts = {
+            "principal": self.principal,
+            "host": self.host,
+            "operation": _chosen_name(self.operation),
+            "permission": _chosen_name(self.permission),
+            "resource type": _chosen_name(self.type),
+            "name": self.name,
+            "pattern": _chosen_name(self.pattern),
+        }
+        wanted = ", ".join(f"{name} {part}" for name, part in parts.items() if part is not None)
+        return f"ACLs with {wanted}" if wanted else "all ACLs"
+
     @property
     def named_patterns(self) -> tuple[ResourcePattern, ...]:
         """Return the patterns that a filter with type, name and kind of pattern can match, which are few; none for other filters."""
@@ -201,6 +214,11 @@ def spellings(address: str) -> tuple[str, ...]:
 def implying(operation: Operation) -> frozenset[Operation]:
     """Return the operations whose permission implies that of `operation`. A denial denies nothing but itself."""
     return _IMPLYING.get(operation) or frozenset({Operation.ALL, operation})
+
+
+def _chosen_name(kind: IntEnum) -> str | None:
+    """Return the name of what a filter selects; None for all."""
+    return None if kind.name == "ANY" else pascal_case(kind)
 
 
 def pascal_case(kind: IntEnum) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
-from kafkalite.client.errors import ClientClosedError, ClientError, error_of, raise_error
+from kafkalite.client.errors import ClientClosedError, ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -41,6 +41,9 @@ class Lane(Enum):
     TRANSACTIONS = "transactions"
 
 
+_DENIALS: Final = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
 async def find_coordinator(
     cluster: ClusterClient, key: str, kind: CoordinatorKind
 ) -> messages.find_coordinator_response.Coordinator:
@@ -54,7 +57,10 @@ async def find_coordinator(
     if not coordinators:
         raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")
     found = coordinators[0]
-    raise_error(found, context)
+    if found.error_code:
+        is_denied = found.error_code in _DENIALS
+        explanation = f"not authorized for the {kind.noun}" if is_denied else None
+        raise error_of(found.error_code, context, found.error_message, explanation=explanation)
     return found
 
 

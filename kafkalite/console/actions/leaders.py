@@ -69,7 +69,7 @@ def _select_partitions(scene: Scene) -> Iterator[tuple[TopicPartition, Partition
     if asked.has("topic"):
         name = scene.name("topic", "the topic")
         if name not in survey.topics:
-            raise BadRequestError(f"there is no topic {name}")
+            raise BadRequestError(f"there is no topic {name} that this console may describe")
         topics = [survey.topics[name]]
     else:
         topics = list(survey.topics.values())
@@ -84,7 +84,7 @@ def _partition(survey: Survey, place: TopicPartition) -> PartitionView:
     topic = survey.topics.get(place.topic)
     found = topic.partition(place.partition) if topic is not None else None
     if found is None:
-        raise BadRequestError(f"there is no partition {place}")
+        raise BadRequestError(f"there is no partition {place} that this console may describe")
     return found
 
 

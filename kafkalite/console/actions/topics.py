@@ -110,12 +110,13 @@ async def plan_purge(scene: Scene) -> Plan:
         raise BadRequestError(f"{topic.name} has no records to delete")
     targets = {TopicPartition(topic.name, int(row["partition"])): int(row["becomes"]) for row in rows}
     places = [f"{place}={before}" for place, before in targets.items()]
+    lost = sum(int(row["records"]) for row in rows)
     return Plan(
         ("partition", "first_offset", "becomes", "records"),
         rows,
         ((NAME, "record", "delete", *places, "--yes"),),
         partial(scene.admin.delete_records, targets),
-        (f"{count_of(sum(int(row['records']) for row in rows), 'record')} are lost. The topic stays.",),
+        (f"{count_of(lost, 'record')} {'is' if lost == 1 else 'are'} lost. The topic stays.",),
         confirm=topic.name,
         resolved={"offsets": ",".join(f"{place.partition}:{before}" for place, before in targets.items())},
     )

@@ -2,7 +2,7 @@
 // undone has a word to be typed first.
 
 import { element, setText } from "./elements.js";
-import { change, count, field, notice, table } from "./screen.js";
+import { change, count, explainWait, field, notice, table } from "./screen.js";
 
 const title = (name) => `${name[0].toUpperCase()}${name.slice(1).replaceAll("_", " ")}`;
 
@@ -44,6 +44,7 @@ export function action(life, { name, heading, fields = [], fixed = {}, after = (
     const asked = { ...fixed, ...Object.fromEntries(new FormData(form)), ...extra };
     execute.disabled = true;
     life.isActing = Boolean(extra.execute);
+    const end = explainWait((text) => told.replaceChildren(notice(text)));
     try {
       plan = await change(`actions/${name}`, asked);
     } catch (problem) {
@@ -51,6 +52,7 @@ export function action(life, { name, heading, fields = [], fixed = {}, after = (
       told.replaceChildren(notice(problem.message, true));
       return;
     } finally {
+      end();
       life.isActing = false;
     }
     const said = plan.is_done ? element("p", { class: "good-text" }, "Done.") : element("p", {}, "Nothing has changed yet. This would:");

@@ -11,7 +11,7 @@ import { show as messages } from "./messages.js";
 import { show as nights } from "./nights.js";
 import { show as overview } from "./overview.js";
 import { show as produce } from "./produce.js";
-import { ask, notice } from "./screen.js";
+import { ask, explainWait, notice } from "./screen.js";
 import { toggleZone, zone } from "./times.js";
 import { show as timeline } from "./timeline.js";
 import { show as topic, showChange as topicChange, showGroups as topicGroups } from "./topic.js";
@@ -19,7 +19,7 @@ import { show as topics } from "./topics.js";
 import { show as transactions } from "./transactions.js";
 import { show as zookeeper } from "./zookeeper.js";
 
-const ROUTES = [
+export const ROUTES = [
   [/^\/$/, overview, "Overview"],
   [/^\/topics$/, topics, "Topics"],
   [/^\/topics\/([^/]+)$/, topic, "Topic"],
@@ -39,6 +39,8 @@ const ROUTES = [
 ];
 
 let leave = () => {};
+let problem = "";
+const waits = new Set(); // calls that have not been answered yet
 let cluster; // its name where there are several, null where there is one, undefined before that is known
 export let about = {};
 
@@ -64,8 +66,14 @@ class Life {
     round();
   }
 
-  // What `call` finds; a problem is shown above the screen, and goes when the next call succeeds.
+  // What `call` finds; a problem is shown above the screen, and goes when the next call succeeds. So is the reason of a long wait.
   async run(call) {
+    const wait = { text: "" };
+    waits.add(wait);
+    const end = explainWait((text) => {
+      wait.text = text;
+      drawLost();
+    });
     try {
       const found = await call();
       if (!this.signal.aborted) {
@@ -73,11 +81,15 @@ class Life {
         if (found?.as_of) takeAges(found.as_of);
       }
       return found;
-    } catch (problem) {
-      if (problem.name !== "AbortError" && !this.signal.aborted) {
-        showLost(problem instanceof TypeError ? "The console does not answer; it is tried again." : problem.message);
+    } catch (failure) {
+      if (failure.name !== "AbortError" && !this.signal.aborted) {
+        showLost(failure instanceof TypeError ? "The console does not answer; it is tried again." : failure.message);
       }
       return null;
+    } finally {
+      end();
+      waits.delete(wait);
+      drawLost();
     }
   }
 
@@ -87,7 +99,13 @@ class Life {
 }
 
 function showLost(text) {
+  problem = text;
+  drawLost();
+}
+
+function drawLost() {
   const lost = byId("lost");
+  const text = problem || [...waits].map((each) => each.text).find(Boolean) || "";
   setText(lost, text);
   lost.hidden = !text;
 }
@@ -160,8 +178,8 @@ async function begin() {
   try {
     if (cluster === undefined) cluster = await showClusters();
     about = await ask("console");
-  } catch (problem) {
-    showLost(problem.message);
+  } catch (failure) {
+    showLost(failure.message);
     setTimeout(begin, 2000);
     return;
   }

@@ -3,7 +3,7 @@
 import { action, commandLine } from "./action.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, brokerLink, change, choice, count, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
+import { ask, brokerLink, change, choice, count, explainWait, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
 import { parseTime } from "./times.js";
 
 const COLUMNS = [["Group", "wrap", "group"], ["State"], ["Protocol"], ["Coordinator", "number"], ["Lag", "number", "lag"]];
@@ -60,7 +60,7 @@ function resetForm(life, id) {
   const dry = element("button", {}, "Preview");
   const execute = element("button", { type: "button", class: "danger", disabled: true }, "Do it");
   const told = element("div", { role: "status", id: "plan" });
-  const form = element("form", { class: "bar" }, field("To", to), atField, field("Topic", topic), dry, execute);
+  const form = element("form", { class: "bar", "data-action": "reset-offsets" }, field("To", to), atField, field("Topic", topic), dry, execute);
   const showAt = () => {
     atField.hidden = ["earliest", "latest"].includes(to.value);
     at.placeholder = { time: "2013-06-15 06:00", offset: "0", shift: "-100" }[to.value] ?? "";
@@ -75,6 +75,7 @@ function resetForm(life, id) {
     const body = { id, to: to.value, topic: topic.value.trim(), execute: isExecuted };
     if (to.value === "time") body.at = parseTime(at.value) || -1;
     else if (!atField.hidden) body.at = Number(at.value);
+    const end = explainWait((text) => told.replaceChildren(notice(text)));
     try {
       const found = await change("group/reset", body);
       execute.disabled = found.is_done || !found.rows.length;
@@ -86,6 +87,8 @@ function resetForm(life, id) {
     } catch (problem) {
       execute.disabled = true;
       told.replaceChildren(notice(problem.message, true));
+    } finally {
+      end();
     }
   }
   form.addEventListener("submit", (event) => {

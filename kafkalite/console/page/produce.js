@@ -1,7 +1,7 @@
 // A record written by hand, or one that is there once more.
 
 import { element } from "./elements.js";
-import { ask, change, field, link, notice } from "./screen.js";
+import { ask, change, explainWait, field, link, notice, ONLY_READS } from "./screen.js";
 import { factLine, tabs } from "./topic.js";
 
 // Bytes that are no text are {"base64": …}, here as in the lines of `kafkalite consume -o jsonl`.
@@ -36,6 +36,10 @@ function maybeNull(text, control, meaning, isNull) {
 }
 
 export function show(main, life, topic) {
+  if (life.about.read_only) {
+    main.append(element("h1", {}, topic), tabs(topic, "Produce", life), notice(ONLY_READS));
+    return;
+  }
   const key = element("input", { name: "key", autocomplete: "off" });
   const value = element("textarea", { name: "value", spellcheck: "false" });
   const headers = element("textarea", { name: "headers", spellcheck: "false", placeholder: "name: content" });
@@ -44,7 +48,7 @@ export function show(main, life, topic) {
   const told = element("div", { role: "status" });
   const form = element(
     "form",
-    { class: "grid" },
+    { class: "grid", "data-action": "produce" },
     maybeNull("Key", key, ", so that partitions take turns", true),
     maybeNull("Value", value, ", which deletes the key where a topic is compacted", false),
     field("Headers, one in a line", headers),
@@ -62,6 +66,7 @@ export function show(main, life, topic) {
     const record = { key: taken(key), value: taken(value), headers: [...copied, ...written] };
     if (partition.value.trim()) record.partition = Number(partition.value);
     write.disabled = true;
+    const end = explainWait((text) => told.replaceChildren(notice(text)));
     try {
       const found = await change(`topics/${encodeURIComponent(topic)}/produce`, { record });
       const where = link(`#/topics/${encodeURIComponent(topic)}/records`, `partition ${found.partition}, offset ${found.offset}`);
@@ -69,6 +74,7 @@ export function show(main, life, topic) {
     } catch (problem) {
       told.replaceChildren(notice(problem.message, true));
     }
+    end();
     write.disabled = false;
   });
 

@@ -3,6 +3,8 @@
 import { element, setText } from "./elements.js";
 import { clock, isoTime, time, zone } from "./times.js";
 
+const PATIENCE_MS = 1500;
+
 export class Problem extends Error {}
 
 async function answerOf(response) {
@@ -29,6 +31,20 @@ export const ask = async (path, asked = {}, signal = undefined) => answerOf(awai
 export async function change(path, body) {
   const headers = { "Content-Type": "application/json", "X-Kafkalite-Console": "1" };
   return answerOf(await fetch(addressOf(path), { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+// Calls `tell` with the reason when there is no answer for a while; ends when what it returns is called.
+export function explainWait(tell) {
+  let isOver = false;
+  const timer = setTimeout(async () => {
+    const found = await ask("console").catch(() => null);
+    const reason = found?.unanswering.length ? `: ${found.unanswering.join("; ")}` : "";
+    if (!isOver) tell(`No answer for ${PATIENCE_MS / 1000} s yet${reason}. It is still waited for.`);
+  }, PATIENCE_MS);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
 }
 
 // Figures
@@ -97,6 +113,9 @@ export function tiles(list) {
 }
 
 export const notice = (text, isBad = false) => element("p", { class: isBad ? "notice bad" : "notice", role: "alert" }, text);
+
+// On a screen that has no other purpose than to change something.
+export const ONLY_READS = "This console only reads (--read-only); nothing can be changed here.";
 
 export const check = (name, text, isOn = false) => element("label", { class: "check" }, element("input", { type: "checkbox", name, checked: isOn }), text);
 

@@ -3,7 +3,7 @@
 import { action, linesField, textField } from "./action.js";
 import { element, plural, setText } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, bytes, count, groupLink, link, notice, rate, settings, table, tiles } from "./screen.js";
+import { ask, bytes, count, groupLink, link, notice, ONLY_READS, rate, settings, table, tiles } from "./screen.js";
 
 const PARTITIONS = [["Partition", "number"], ["Leader", "number"], ["Replicas"], ["First offset", "number"], ["End", "number"], ["Records", "number"], ["Size", "number"], ["Epoch", "number"]];
 
@@ -72,7 +72,7 @@ export function factLine(life, name) {
     const found = await life.run(() => ask("topics", { name }, life.signal));
     if (!found) return;
     const [topic] = found.rows;
-    setText(line, topic ? `${plural(topic.partitions, "partition")} with ${plural(topic.replicas, "replica")} each, ${bytes(topic.bytes)} on disk` : "There is no such topic.");
+    setText(line, topic ? `${plural(topic.partitions, "partition")} with ${plural(topic.replicas, "replica")} each, ${bytes(topic.bytes)} on disk` : "There is no such topic that this console may describe.");
   });
   return line;
 }
@@ -96,6 +96,10 @@ export function showGroups(main, life, name) {
 
 // What can be changed of a topic, each with a preview.
 export function showChange(main, life, name) {
+  if (life.about.read_only) {
+    main.append(element("h1", {}, name), tabs(name, "Change", life), notice(ONLY_READS));
+    return;
+  }
   const fixed = { topic: name };
   main.append(
     element("h1", {}, name),

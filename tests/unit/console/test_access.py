@@ -88,6 +88,19 @@ def test_a_login_is_needed_for_everything(monkeypatch: pytest.MonkeyPatch) -> No
     assert answer(closed, {}, authorization=BASIC, origin="http://attacker.example").status == 403
 
 
+def test_a_person_reads_why_a_request_is_refused() -> None:
+    """JSON is for the scripts of the page; a browser that opens an address gets a sentence."""
+    opened = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    unknown = answer(Access(login=Login({"ann": "secret"})), **opened)
+    assert unknown.status == 401 and "Basic" in unknown.headers["www-authenticate"]
+    assert unknown.headers["content-type"] == "text/plain; charset=utf-8"
+    assert unknown.body == b"kafkalite console: it needs a login; reload the page, and give the name and the password\n"
+    assert answer(OPEN, host="attacker.example", **opened).body.startswith(
+        b"kafkalite console: 'attacker.example' is no"
+    )
+    assert "needs a login" in answer(Access(login=Login({"ann": "secret"})), accept="*/*").json["error"]
+
+
 def test_every_answer_confines_the_page() -> None:
     for found in (answer(OPEN), answer(OPEN, host="attacker.example")):
         policy = found.headers["content-security-policy"]

@@ -154,6 +154,8 @@ def test_a_purge_deletes_what_was_shown_and_not_what_came_since() -> None:
         assert scene.admin.changed == [("delete_records", wanted)]
         scene.admin.changed.clear()
         assert (await plan(scene, "purge-topic", topic="t", offsets="1:20"))["rows"] == [[1, 10, 20, 10]]
+        (warning,) = (await plan(scene, "purge-topic", topic="t", offsets="1:11"))["warnings"]
+        assert warning.startswith("1 record is lost")
         assert "ends at offset 100" in await refusal(scene, "purge-topic", topic="t", offsets="1:101")
         assert "no partition" in await refusal(scene, "purge-topic", topic="t", offsets="9:1")
         assert "no records" in await refusal(scene, "purge-topic", topic="t", offsets="1:5")

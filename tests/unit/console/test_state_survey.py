@@ -195,14 +195,29 @@ def test_a_broker_that_hangs_holds_up_nothing() -> None:
             lambda found: states(found)[1] == "silent" and found["counts"]["under_replicated_partitions"] == 1
         )
         assert not late(found) and states(found) == {1: "silent", 2: "up", 3: "up"}
+        assert (await scene.get("/api/console"))["unanswering"] == ["broker 1 does not answer"]
         scene.admin.topics["t"] = [(1, 0, (1, 2)), (2, 0, (1, 2))]
         await scene.page_shows(lambda found: not found["counts"]["under_replicated_partitions"])
         assert (await scene.get("/api/topics?unwell=1"))["count"] == 0
         scene.brokers.delays_s[1] = 1.5
         await asyncio.sleep(15)
-        await scene.page_shows(lambda found: states(found)[1] in ("slow", "silent"))
+        await scene.page_shows(lambda found: states(found)[1] == "slow")
+        assert (await scene.get("/api/console"))["unanswering"] == ["broker 1 is slow"]
         del scene.brokers.delays_s[1]
         await scene.page_shows(lambda found: states(found)[1] == "up")
+
+    run(scenario)
+
+
+def test_a_wait_that_ends_without_an_answer_is_told_in_words() -> None:
+    async def scenario(scene: Scene) -> None:
+        async def hang(_: object) -> list[Any]:
+            await asyncio.sleep(10_000)
+            return []
+
+        scene.admin.list_transactions = hang  # type: ignore[attr-defined]
+        answer = await ask(scene.console.app, "/api/transactions")
+        assert (answer.status, answer.json) == (504, {"error": "the cluster did not answer in time"})
 
     run(scenario)
 

@@ -190,3 +190,14 @@ def test_words_of_znodes_and_commands() -> None:
     assert pascal_case(ResourceType.TRANSACTIONAL_ID) == "TransactionalId"
     with pytest.raises(ValueError, match="no Operation"):
         from_name(Operation, "Fly")
+
+
+def test_a_filter_is_written_with_what_it_selects_by() -> None:
+    assert str(AclFilter()) == "all ACLs"
+    assert str(AclFilter(ResourceType.TOPIC, "orders")) == "ACLs with resource type Topic, name orders"
+    whole = AclFilter(
+        ResourceType.GROUP, "g", PatternType.LITERAL, "User:ann", "*", Operation.READ, PermissionType.ALLOW
+    )
+    assert str(whole) == (
+        "ACLs with principal User:ann, host *, operation Read, permission Allow, resource type Group, name g, pattern Literal"
+    )

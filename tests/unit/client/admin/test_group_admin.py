@@ -242,3 +242,10 @@ def test_groups_are_deleted_and_failures_listed() -> None:
     with pytest.raises(AdminError, match="the group has members") as caught:
         ask(cluster, lambda admin: admin.delete_groups(["busy", "idle"]))
     assert list(caught.value.failures) == ["busy"] and len(cluster.requests_of(ApiKey.DELETE_GROUPS)) == 2
+
+
+def test_a_group_whose_coordinator_may_not_be_known_is_refused_in_words() -> None:
+    cluster = FakeCluster({"t": 1})
+    coordinated_by(cluster, 1, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(ClientError, match="finding the coordinator of group g: not authorized for the group"):
+        ask(cluster, lambda admin: admin.list_group_offsets("g"))
