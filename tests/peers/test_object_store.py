@@ -248,26 +248,25 @@ def test_a_killed_night_of_a_table_is_what_an_undisturbed_one_is(
     def check_rows() -> None:
         assert _in_order(READERS[table_format](nights.store, f"{table_format}/{table}")) == undisturbed
 
-    wait_s = chance.uniform(0, 2)
-    output.kill_night(
-        lambda: output.has_objects(f"{table}/**/*.parquet"), "rows of the table", *JSON, *chosen, after_s=wait_s
-    )
-    commits = len(list((output.folder / table).glob(COMMITS[table_format])))
-    print(f"seed {SEED}: killed {wait_s:.2f} s after the first rows, {commits} commits, {output.states()}")
+    def count_commits() -> int:
+        return len(list((output.folder / table).glob(COMMITS[table_format])))
+
+    def kill_night(sign: Callable[[], bool], what: str, longest_s: float) -> None:
+        after_s = chance.uniform(0, longest_s)
+        output.kill_night(sign, what, *JSON, *chosen, after_s=after_s)
+        states = output.states()
+        print(f"seed {SEED}: killed {after_s:.2f} s after {what}, {count_commits()} commits, the ledger says {states}")
+
+    kill_night(lambda: output.has_objects(f"{table}/**/*.parquet"), "the first rows", 2)
     output.run_night(*JSON, *chosen)
     check_rows()
     assert output.states() == ["done"]
-    output.kill_night(
-        lambda: len(list((output.folder / table).glob(COMMITS[table_format]))) > max(1, commits),
-        "another commit",
-        *JSON,
-        *chosen,
-        after_s=chance.uniform(0, 1),
-    )
-    print(f"killed behind a commit, {output.states()}")
+    before = count_commits()
+    kill_night(lambda: count_commits() > before, "another commit", 1)
     check_rows()
     output.run_night(*JSON, *chosen)
     check_rows()
+    assert output.states() == ["done"]
 
     output.run("maintain", "-z", nights.cluster.zookeeper_connect, "--wait", "60", *chosen)
     check_rows()
