@@ -156,7 +156,9 @@ def undisturbed(nights: Nights) -> list[Row]:
 
 
 def _without_run(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in ("date", "run")}
+    """The row as it is in every format: PyIceberg gives an empty list where there is none."""
+    found = {name: value for name, value in row.items() if name not in ("date", "run")}
+    return {**found, "headers": row["headers"] or None}
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
