@@ -20,6 +20,7 @@ from spark_jobs.opened_output import (
     lock_server,
     note,
     open_archive,
+    open_ledger,
     open_night,
     open_output_session,
     open_storage,
@@ -315,34 +316,36 @@ def maintain(retain_days: int, target_file_bytes: int, report: str, **options: A
 @click.option(
     "-z", "--zookeeper", envvar="KAFKALITE_ZOOKEEPER", metavar="HOST:PORT,.../CHROOT", help="Also tell who is at work."
 )
-@given.OUTPUT
+@given.options(given.SESSION, given.OUTPUT)
 @_command
-def status(output: str, zookeeper: str | None, report: str) -> None:
+def status(zookeeper: str | None, report: str, **options: Any) -> None:
     """What is done, planned, or missing. Needs neither Spark nor brokers for a local folder."""
     from spark_jobs.jobs import status as job
 
-    storage = open_storage(output, None)
-    write_rows(job.main(storage), report, (*_RESULT_COLUMNS, "done_at"))
+    with open_ledger(options) as storage:
+        write_rows(job.main(storage), report, (*_RESULT_COLUMNS, "done_at"))
     if zookeeper is not None:
         from spark_jobs.batch.run_lock import lock_holder
 
-        note(f"at work: {lock_holder(zookeeper, storage.uri) or 'nobody'}")
+        note(f"at work: {lock_holder(zookeeper, exclusive_uri(options['output'])) or 'nobody'}")
 
 
 @main.command()
 @click.argument("night", metavar="NIGHT")
 @click.option("--output", required=True, metavar="FOLDER", help="The output folder of the jobs.")
 @click.option("--time-zone", default="UTC", show_default=True, help="Where days begin, for yesterday.")
+@given.SESSION
 @_command
-def report(night: str, output: str, time_zone: str) -> None:
+def report(night: str, time_zone: str, **options: Any) -> None:
     """The page of a night (YYYY-MM-DD, today, yesterday), made again from the ledger. Prints where it is.
 
     Runs write it by themselves, to _report below the output folder.
     """
     from spark_jobs.jobs import report as job
 
-    for page in job.main(open_storage(output, None), [given.day(night, time_zone)]):
-        click.echo(page)
+    with open_ledger(options) as storage:
+        for page in job.main(storage, [given.day(night, time_zone)]):
+            click.echo(page)
 
 
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})

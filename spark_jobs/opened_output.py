@@ -173,17 +173,33 @@ def _pages(night: Night) -> Iterator[None]:
             note(f"warning: the page of the night was not written: {problem}")
 
 
-def open_storage(output: str, spark: Any) -> Storage:
-    """Return the storage of an output; that of a local folder needs no Spark session."""
+@contextmanager
+def open_ledger(options: Mapping[str, Any]) -> Iterator[Storage]:
+    """Open an output of which only the ledger is read; only one that is out of Python's reach needs a Spark session."""
+    from spark_jobs.batch.session import open_session
+    from spark_jobs.batch.storage import local_folder
+
+    if local_folder(options["output"]) is not None:
+        yield open_storage(options["output"], None)
+        return
+    given_settings = given.pairs(options["spark_settings"], "--conf")
+    spark = open_session(_master(options["master"]), given_settings, options["spark_log_level"])
+    try:
+        yield open_storage(options["output"], spark)
+    finally:
+        spark.stop()
+
+
+def open_storage(output: str, spark: SparkSession | None) -> Storage:
+    """Return the storage of an output; only that of a local folder needs no Spark session."""
     from spark_jobs.batch.storage import LocalStorage, local_folder
 
-    folder = local_folder(output)
-    if folder is not None:
+    if (folder := local_folder(output)) is not None:
         return LocalStorage(folder)
-    from spark_jobs.batch.hadoop_storage import HadoopStorage
-    from spark_jobs.batch.session import open_session
+    from spark_jobs.batch.hadoop_storage import open_hadoop_storage
 
-    return HadoopStorage(spark if spark is not None else open_session(_master(None), {}), output)
+    assert spark is not None
+    return open_hadoop_storage(spark, output)
 
 
 def _master(given: str | None) -> str | None:

@@ -104,7 +104,12 @@ The first of them computes for minutes, while others wait.
 """
 
 
-_ONLY_LONG = ("peers/test_streams_exactly_once.py", "peers/test_swap_under_load.py", "peers/test_table_nights.py")
+_ONLY_LONG = (
+    "peers/test_object_store.py",
+    "peers/test_streams_exactly_once.py",
+    "peers/test_swap_under_load.py",
+    "peers/test_table_nights.py",
+)
 """Files that take minutes whatever they leave out; parts of what they show are tested in others."""
 
 

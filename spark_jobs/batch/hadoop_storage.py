@@ -1,15 +1,17 @@
 """The output folder on any file system that Spark's Hadoop client reaches: HDFS, object stores.
 
 Where a folder cannot be exchanged for another in one step, it is missing for a moment between two renames; a crash in that moment is made
-good by the next run (`publication`). On object stores a rename copies, and is no single step either.
+good by the next run (`publication`). On object stores a folder is no more than what the names of objects begin with, and renaming one would
+copy them one by one: there only objects are written, each in one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, Final
 
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
@@ -17,24 +19,43 @@ from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
 from spark_jobs.batch.storage import Entry, Storage
 
+_OBJECT_STORES: Final = frozenset({"s3a", "s3", "s3n", "gs", "oss", "cosn", "obs", "wasb", "wasbs"})
+"""Schemes of file systems that rename a folder by copying. Azure's `abfs` renames it in one step."""
+_TELLS_TAGS: Final = "org.apache.hadoop.fs.EtagSource"
+_SLASHES_OF_HOST: Final = 2
+_LACKS_CLASSES: Final = ("ClassNotFoundException", "UnsupportedFileSystemException", "NoClassDefFoundError")
+
 
 class HadoopStorage:
     """`Storage` by the Java file system classes of the session's driver."""
 
+    renames_folders = True
+
     def __init__(self, spark: SparkSession, output: str) -> None:
         context: Any = spark.sparkContext
+        self._gateway: Any = context._gateway
         self._jvm: Any = context._jvm
         self._configuration: Any = context._jsc.hadoopConfiguration()
         self._root = output.rstrip("/")
-        with self._translate_refusals("open", ""):
-            self._files: Any = self._path("").getFileSystem(self._configuration)
+        try:
+            with self._translate_refusals("open", ""):
+                self._files: Any = self._path("").getFileSystem(self._configuration)
+        except OutputError as problem:
+            if not any(text in str(problem) for text in _LACKS_CLASSES):
+                raise
+            version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+            raise OutputError(
+                f"{problem}; Spark's Java needs the package of this file system, for s3a by "
+                f"--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}"
+            ) from problem
 
     @property
     def uri(self) -> str:
         return self._root
 
     def spark_path(self, path: str) -> str:
-        return f"{self._root}/{path}" if path else self._root
+        is_below = path or self._root.count("/") == _SLASHES_OF_HOST  # the root of a file system has a slash
+        return f"{self._root}/{path}" if is_below else self._root
 
     def read(self, path: str) -> bytes | None:
         where = self._path(path)
@@ -117,6 +138,29 @@ class HadoopStorage:
         except Py4JJavaError as problem:
             reason = str(problem.java_exception.toString())
             raise OutputError(f"cannot {what} {self._root}/{path}: {reason}") from problem
+
+
+class ObjectStorage(HadoopStorage):
+    """`Storage` of objects. `digest` is the entity tag of an object, which a copy of equal contents need not have."""
+
+    renames_folders = False
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._translate_refusals("write", path), closing(self._files.create(self._path(path), True)) as stream:
+            stream.write(bytearray(data))
+
+    def digest(self, path: str) -> str | None:
+        with self._translate_refusals("look at", path):
+            status: Any = self._files.getFileStatus(self._path(path))
+            if not is_instance_of(self._gateway, status, _TELLS_TAGS):
+                return None
+            return status.getEtag() or None
+
+
+def open_hadoop_storage(spark: SparkSession, output: str) -> HadoopStorage:
+    """Return the storage of an output that is a URI."""
+    is_on_objects = output.partition(":")[0].lower() in _OBJECT_STORES
+    return (ObjectStorage if is_on_objects else HadoopStorage)(spark, output)
 
 
 def check_seen(spark: SparkSession, local: Storage, file: str = layout.WRITABLE) -> None:

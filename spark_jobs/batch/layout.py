@@ -16,7 +16,8 @@
 
 With Delta Lake or Iceberg, `archive/topic=flights` is a table, and so are the others up to their topics; `date` and `run` partition it.
 
-What is published and replaced as a whole is a **unit**: the folder that holds the files. It has a `_manifest.json` that lists them.
+What is published and replaced as a whole is a **unit**: the folder that holds the files. It has a `_manifest.json` that lists them. On an
+object store their names also say which contents they have: `part-00000-000-5f0c2a9d81e3.parquet`.
 """
 
 from __future__ import annotations
@@ -85,6 +86,6 @@ def page_file(day: date) -> str:
     return f"_report/{day}.html"
 
 
-def part_name(task: int, piece: int) -> str:
-    """Return the name of a file that a task wrote, the same at every repetition."""
-    return f"part-{task:05d}-{piece:03d}.parquet"
+def part_name(task: int, piece: int, mark: str = "") -> str:
+    """Return the name of a file that a task wrote, the same at every repetition; `mark` tells files with other contents apart."""
+    return f"part-{task:05d}-{piece:03d}{mark and f'-{mark}'}.parquet"

@@ -8,6 +8,9 @@
    that the new one does not have. A unit that holds already what it should is left alone, so repeating is harmless.
 5. The ledger says done.
 
+An object store renames no folder in one step. There files with other contents have other names, so the new ones are put beside the old
+ones; then the manifest, one object, decides which of them count, and the others go. Readers of the folder alone see both meanwhile.
+
 Before each step that changes the output, `guard` makes sure that the run still holds its lock.
 """
 
@@ -33,6 +36,7 @@ Guard = Callable[[], None]
 
 _SPARK_PART = re.compile(r"part-(\d+)-.*[-.]c(\d+)\..*parquet")
 """Spark's names: of the task, and of the file among those of the task."""
+_MARK_DIGITS = 12
 
 
 def gather(
@@ -65,12 +69,14 @@ def gather_files(
         for each in storage.entries(source):
             if each.is_folder or not (match := _SPARK_PART.fullmatch(each.name)):
                 continue
-            name = layout.part_name(first_task + int(match[1]), piece + int(match[2]))
             rows = storage.parquet_rows(f"{source}/{each.name}")
             if not rows:
                 continue
+            digest = storage.digest(f"{source}/{each.name}") or ""
+            mark = "" if storage.renames_folders else _mark(digest or attempt)
+            name = layout.part_name(first_task + int(match[1]), piece + int(match[2]), mark)
             storage.move(f"{source}/{each.name}", f"{staged}/{name}")
-            files.append(PartFile(name, each.size_bytes, rows, storage.digest(f"{staged}/{name}") or ""))
+            files.append(PartFile(name, each.size_bytes, rows, digest))
     files.sort(key=lambda file: file.name)
     return Unit(path, staged, str(day), tuple(files), "")
 
@@ -116,20 +122,44 @@ def _rows_by_partition(storage: Storage, unit: Unit | None) -> Counter[int]:
 def publish(storage: Storage, entry: Entry, replaced: Entry | None, guard: Guard) -> None:
     """Make the units of `entry` visible; `replaced` is the finished run of the same date, if there is one."""
     for unit in entry.units:
-        if _identity_at(storage, unit.path) == unit.identity:
-            continue
-        if _identity_at(storage, unit.staged) != unit.identity:
-            raise OutputError(
-                f"{unit.path} was to be published from {unit.staged}, where it is not any more: "
-                f"remove the pending file of {entry.plan.date} from the ledger and run the date again"
-            )
-        guard()
-        storage.replace(unit.staged, unit.path)
+        if _identity_at(storage, unit.path) != unit.identity:
+            if _identity_at(storage, unit.staged) != unit.identity:
+                raise OutputError(
+                    f"{unit.path} was to be published from {unit.staged}, where it is not any more: "
+                    f"remove the pending file of {entry.plan.date} from the ledger and run the date again"
+                )
+            if storage.renames_folders:
+                guard()
+                storage.replace(unit.staged, unit.path)
+            else:
+                _put_files(storage, unit, guard)
+        if not storage.renames_folders:
+            _remove_others(storage, unit, guard)
     kept = {unit.path for unit in entry.units}
     for unit in replaced.units if replaced is not None else ():
         if unit.path not in kept:
             guard()
             storage.remove(unit.path)
+
+
+def _put_files(storage: Storage, unit: Unit, guard: Guard) -> None:
+    """Put files beside those that are there, and then the manifest, which says that these ones count."""
+    there = {each.name: each.size_bytes for each in storage.entries(unit.path)}
+    for file in unit.files:
+        if there.get(file.name) != file.bytes:  # else moved before a crash, or an earlier run's with the same contents
+            guard()
+            storage.move(f"{unit.staged}/{file.name}", f"{unit.path}/{file.name}")
+    guard()
+    storage.write(f"{unit.path}/{layout.MANIFEST}", _manifest(unit))
+
+
+def _remove_others(storage: Storage, unit: Unit, guard: Guard) -> None:
+    """Remove what a unit's folder has beside the unit's own files."""
+    own = {layout.MANIFEST, *(file.name for file in unit.files)}
+    for each in storage.entries(unit.path):
+        if each.name not in own:
+            guard()
+            storage.remove(f"{unit.path}/{each.name}")
 
 
 def clear_staging(storage: Storage, kept: Collection[str] = ()) -> None:
@@ -150,6 +180,10 @@ def _identity(files: Sequence[PartFile], attempt: str) -> str:
         return attempt
     text = "\n".join(f"{file.name} {file.bytes} {file.digest}" for file in files)
     return mmh3.mmh3_x64_128_digest(text.encode()).hex()
+
+
+def _mark(text: str) -> str:
+    return mmh3.mmh3_x64_128_digest(text.encode()).hex()[:_MARK_DIGITS]
 
 
 def _manifest(unit: Unit) -> bytes:

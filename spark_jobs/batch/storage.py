@@ -1,7 +1,7 @@
 """The output folder: what the jobs need of a file system, and how it is had on a local one (`hadoop_storage` has the others).
 
-Paths are relative to the output folder, with slashes. Writing a file and replacing a folder are atomic: whoever looks finds the old or
-the new one, also after a crash.
+Paths are relative to the output folder, with slashes. Writing a file is atomic, and so is replacing a folder where the file system renames
+folders: whoever looks finds the old or the new one, also after a crash.
 
 A folder has two notations. Its URI (`uri`) has blanks, `#` and letters beyond ASCII as percent signs and digits. Spark and Hadoop take
 the text of a path as it is (`spark_path`): Hadoop's `Path(String)` decodes nothing, so a URI would name another folder. What Spark
@@ -61,6 +61,10 @@ class Storage(Protocol):
     def uri(self) -> str:
         """The folder's URI, which names it in locks and messages. Spark takes `spark_path`."""
 
+    @property
+    def renames_folders(self) -> bool:
+        """True if a folder is renamed in one step. False where each of its files is copied for that, and a crash leaves some of them."""
+
     def spark_path(self, path: str) -> str:
         """Return a path in the form that Spark and Hadoop take. OutputError for one that they cannot take."""
 
@@ -80,10 +84,12 @@ class Storage(Protocol):
         """Rename a file or folder to a name that is free, durably; folders above it are made."""
 
     def replace(self, path: str, target: str) -> None:
-        """Put the folder `path` in the place of `target`. The folder that was there, if any, is at `path` afterwards."""
+        """Put the folder `path` in the place of `target`, where `renames_folders`. What was there, if anything, is at `path` afterwards."""
 
     def digest(self, path: str) -> str | None:
-        """Return the digest of a file's contents; None where that is expensive."""
+        """Return a text that is equal for equal contents, of the bytes if `renames_folders`, else as the store tells; None where that is
+        expensive.
+        """
 
     def parquet_rows(self, path: str) -> int:
         """Return the number of rows of a Parquet file, by its footer."""
@@ -91,6 +97,8 @@ class Storage(Protocol):
 
 class LocalStorage:
     """A folder of a local file system, or of one that is mounted on every machine."""
+
+    renames_folders = True
 
     def __init__(self, root: Path) -> None:
         self._root = root

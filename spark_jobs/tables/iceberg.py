@@ -1,7 +1,8 @@
 """Iceberg tables: a night overwrites its partition, and its snapshot has the run's identity in its summary.
 
-The output folder is the warehouse of a Hadoop catalog, so a table is read by its path alone. That catalog commits by a rename, which is
-one step on local folders and HDFS, and none on most object stores.
+The output folder is the warehouse of a Hadoop catalog, so a table is read by its path alone. That catalog commits by renaming a file, which
+fails on local folders and HDFS where another writer was faster. On object stores it is a look and a copy, which is one step for readers and
+two for writers: there the lock of the output keeps them apart.
 """
 
 from __future__ import annotations

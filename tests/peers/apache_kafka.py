@@ -71,7 +71,8 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 _DEPENDENCY: Final = """    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
-      <exclusions><exclusion><groupId>org.rocksdb</groupId><artifactId>rocksdbjni</artifactId></exclusion></exclusions></dependency>"""
+      <exclusions><exclusion><groupId>org.rocksdb</groupId><artifactId>rocksdbjni</artifactId></exclusion>
+      <exclusion><groupId>software.amazon.awssdk</groupId><artifactId>bundle</artifactId></exclusion></exclusions></dependency>"""
 _LOG4J: Final = """log4j.rootLogger={level}, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.Target={target}

@@ -5,7 +5,7 @@ driver (`stream_program`). With Trigger.AvailableNow and with a batch after the 
 Java; one of its Python processes, be it a task, the source's or the sink's; a broker), until KAFKALITE_STREAM_KILLS deaths of it (1 by
 default) have hit a running batch. KAFKALITE_STREAM_SEED chooses the moments; each is printed.
 
-A moment is a while after a new batch of one of the queries has begun, up to what such a batch has taken before. A batch runs from when
+A moment is a while after a new batch of one of the queries has begun, up to what such batches take. A batch runs from when
 the checkpoint has its end (`offsets/N`) to when it is written down as done (`commits/N`). Spark keeps Python processes that have nothing to
 do, so a Python process is taken that has worked meanwhile, and its death counts only if a task or a query failed by it.
 """
@@ -16,6 +16,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -62,6 +63,7 @@ RECORDS: Final = 300
 """Of each portion; the topic gets another one for each kill."""
 
 RUN_TIMEOUT_S: Final = 900
+_RECENT_BATCHES: Final = 9
 PROPERTIES: Final = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
@@ -200,10 +202,17 @@ class Driver:
         return [each for each in self.sinks if self.newest(each, "offsets")[0] > self.newest(each, "commits")[0]]
 
     def batch_duration_s(self, sink: str) -> float:
-        """How long the newest batch took that is done; at least a tenth of a second, at most ten."""
-        number, done_s = self.newest(sink, "commits")
-        begun_s = (checkpoint_of(self.output, sink) / "offsets" / str(number)).stat().st_mtime
-        return min(max(done_s - begun_s, 0.1), 10.0)
+        """How long a batch takes: the median of the newest ones that are done, at least a tenth of a second, at most ten.
+
+        The last one alone may have waited for a driver that was killed, and a delay of that length mostly misses the next.
+        """
+        newest, _ = self.newest(sink, "commits")
+        folder, took_s = checkpoint_of(self.output, sink), []
+        for number in map(str, range(max(0, newest - _RECENT_BATCHES + 1), newest + 1)):
+            done, begun = folder / "commits" / number, folder / "offsets" / number
+            if done.exists() and begun.exists():  # Spark removes old ones
+                took_s.append(done.stat().st_mtime - begun.stat().st_mtime)
+        return min(max(statistics.median(took_s), 0.1), 10.0)
 
     def reached(self, sink: str) -> int:
         """How many offsets of the source lie before the end of the newest batch that is done."""
@@ -257,6 +266,7 @@ class Killer:
     def __init__(self, cluster: LocalCluster, driver: Driver, chance: random.Random, feed: Callable[[], None]) -> None:
         self._cluster, self._driver, self._chance, self._feed = cluster, driver, chance, feed
         self.deaths: list[Death] = []
+        self._begun_s = time.monotonic()
 
     def hit(self, mode: str, victim: str, sink: str) -> None:
         """Kill a victim until it died amid a batch of the sink's query."""
@@ -283,7 +293,8 @@ class Killer:
         running = tuple(driver.running())
         what = self._kill(victim, idle)
         print(
-            f"seed {SEED}, {mode}: killed {what} {delay_s:.2f} s after the beginning of batch {before + 1} of {sink}; "
+            f"{time.monotonic() - self._begun_s:.0f} s, seed {SEED}, {mode}: killed {what} "
+            f"{delay_s:.2f} s after the beginning of batch {before + 1} of {sink}; "
             f"amid a batch were {', '.join(running) or 'none'}",
             flush=True,
         )

@@ -1,7 +1,8 @@
-"""The output folder through Spark's Hadoop client, on its own local file system: what HDFS does with the same calls."""
+"""The output folder through Spark's Hadoop client, on its own local file system: what HDFS and object stores do with the same calls."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from kafkalite.local.cluster import LocalCluster
+from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
 from spark_jobs.batch.formats import Formats
-from spark_jobs.batch.hadoop_storage import HadoopStorage
+from spark_jobs.batch.hadoop_storage import HadoopStorage, ObjectStorage, open_hadoop_storage
 from spark_jobs.batch.storage import Entry
 from spark_jobs.jobs import archive, audit
 from tests.spark.conftest import TopicMaker
@@ -78,3 +80,37 @@ def test_an_archive_on_it(spark: Any, cluster: LocalCluster, make_topic: TopicMa
     assert len(places(archived(tmp_path, topic, DAY))) == 6
     assert seen[0] == seen[1]
     assert len(ledger(tmp_path)) == 1
+
+
+def test_object_stores_are_told_by_their_scheme(spark: Any, tmp_path: Path) -> None:
+    assert type(open_hadoop_storage(spark, tmp_path.as_uri())) is HadoopStorage
+    with pytest.raises(
+        OutputError, match=r"S3AFileSystem not found; .*spark\.jars\.packages=org\.apache\.hadoop:hadoop-aws:3\."
+    ):
+        open_hadoop_storage(spark, "s3a://bucket/nightly")
+
+
+def test_the_root_of_a_file_system(spark: Any) -> None:
+    """As `s3a://bucket` and `hdfs://name` are, whose path needs a slash."""
+    at = HadoopStorage(spark, "file://name")
+    assert (at.spark_path(""), at.spark_path("a"), at.uri) == ("file://name/", "file://name/a", "file://name")
+
+
+def test_an_archive_as_on_an_object_store(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Its files have names of their own run, where the store tells no tags; those of the run before go."""
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    send(servers, topic, [Sent(DAY, second, second % 2) for second in range(6)])
+    unit = tmp_path / layout.run_unit(layout.ARCHIVE, topic, DAY, DAY)
+    seen = []
+    for _ in range(2):
+        with night_on(spark, servers, tmp_path) as night:
+            there = replace(night, storage=ObjectStorage(spark, tmp_path.as_uri()))
+            archive.main(there, topic, DAY, Formats())
+            audit.main(there, [topic], [DAY])
+        seen.append(sorted(each.name for each in unit.glob("*.parquet")))
+        listed = json.loads((unit / layout.MANIFEST).read_bytes())["files"]
+        assert [each["name"] for each in listed] == seen[-1]
+        assert len(places(archived(tmp_path, topic, DAY))) == 6
+    assert not set(seen[0]) & set(seen[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import date
 from pathlib import Path
 
@@ -55,6 +57,23 @@ class CrashingStorage(LocalStorage):
         super().replace(path, target)
 
 
+class ObjectStore(CrashingStorage):
+    """Has no step for folders. A move is two steps: the copy, and the end of what was copied."""
+
+    renames_folders = False
+
+    def move(self, path: str, target: str) -> None:
+        self._step()
+        assert not (self._root / target).exists()
+        data = (self._root / path).read_bytes()
+        LocalStorage.write(self, target, data)
+        self._step()
+        LocalStorage.remove(self, path)
+
+    def replace(self, path: str, target: str) -> None:
+        raise AssertionError("an object store cannot do that")
+
+
 def write_like_spark(root: Path, written: str, folder: str, names: dict[str, int]) -> None:
     """Parquet files with the numbers of rows given, and what else Spark leaves."""
     place = root / written / folder
@@ -84,6 +103,16 @@ def visible(root: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for file in sorted((root / layout.ARCHIVE).rglob("*.parquet")):
         found.setdefault(str(file.parent.relative_to(root)), []).append(parquet.read_metadata(file).num_rows)
+    return found
+
+
+def counted(root: Path) -> dict[str, list[int]]:
+    """What somebody sees who goes by the manifests: rows of the files that they list, all of which are there."""
+    found: dict[str, list[int]] = {}
+    for manifest in sorted((root / layout.ARCHIVE).rglob(layout.MANIFEST)):
+        for file in json.loads(manifest.read_bytes())["files"]:
+            rows = parquet.read_metadata(manifest.parent / file["name"]).num_rows
+            found.setdefault(str(manifest.parent.relative_to(root)), []).append(rows)
     return found
 
 
@@ -147,6 +176,44 @@ def test_crash_at_every_step_leaves_the_old_or_the_new(tmp_path: Path, exchangin
         if not crashed:
             break
     assert set(states) == {"none", "planned", "publishing"}
+
+
+def test_crash_at_every_step_on_an_object_store(tmp_path: Path) -> None:
+    states = []
+    for steps in range(100):
+        root = tmp_path / str(steps)
+        run(ObjectStore(root, -1), root, "first", {OWN: 3, LATE: 1})
+        assert visible(root) == counted(root) == OLD
+        try:
+            run(ObjectStore(root, steps), root, "second", {OWN: 4})
+            crashed = False
+        except Crash:
+            crashed = True
+        assert counted(root) in (OLD, NEW, {OWN: [4], LATE: [1]}, {OWN: [4]}), f"half a day after {steps} steps"
+        states.append(recover(ObjectStore(root, -1)))
+        assert visible(root) == counted(root) == (NEW if states[-1] == "publishing" or not crashed else OLD)
+        run(ObjectStore(root, -1), root, "third", {OWN: 4})
+        assert visible(root) == counted(root) == NEW
+        assert not (root / layout.STAGING / "second").exists()
+        if not crashed:
+            break
+    assert set(states) == {"none", "planned", "publishing"}
+
+
+def test_same_contents_are_left_alone_on_an_object_store(tmp_path: Path) -> None:
+    """So are those files of a unit that are the same, and nothing that somebody has put beside them stays."""
+    at = ObjectStore(tmp_path, -1)
+    run(at, tmp_path, "first", {OWN: 3})
+    (kept,) = (each.name for each in at.entries(OWN) if each.name.startswith("part-"))
+    assert re.fullmatch(r"part-00000-000-[0-9a-f]{12}\.parquet", kept)
+    before = (tmp_path / OWN / kept).stat().st_ino
+    at.write(f"{OWN}/other.parquet", b"")
+    written = f"{layout.attempt_folder('second')}/0"
+    write_like_spark(tmp_path, written, "", {part(0): 3, part(1): 2})
+    unit = gather(at, "second", written, OWN, DAY, [(0, "")])
+    publish(at, Entry("archive", PLAN, PUBLISHING, "second", (unit,)), None, lambda: None)
+    assert visible(tmp_path) == counted(tmp_path) == {OWN: [3, 2]}
+    assert (tmp_path / OWN / kept).stat().st_ino == before
 
 
 def test_publishing_state_is_carried_on(tmp_path: Path, exchanging: bool) -> None:
