@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -43,6 +41,7 @@ DELAYED: Final = (
 DELAY_S: Final = 1.3
 OTHER_TEXTS: Final = {
     "Overview": ("Brokers up", "✓ controller"),
+    "Brokers": (" controller", "None."),
     "Access": ("No Authorizer",),
     "Timeline": ("What has changed",),
 }
@@ -55,9 +54,10 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         yield found
 
 
-@contextmanager
-def run_shop(chrome: Chrome, folder: Path) -> Iterator[tuple[LocalCluster, Screens]]:
-    """Run two brokers with records, a group and a transaction, and a console that knows them."""
+@pytest.fixture(scope="module")
+def shop(chrome: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, Screens]]:
+    """Two brokers with records, a group and a transaction, and a console that knows them."""
+    folder = tmp_path_factory.mktemp("console")
     with LocalCluster(brokers=2, properties=SETTINGS, faults=True) as cluster:
         servers = cluster.bootstrap_servers
         with SyncAdmin(bootstrap_servers=servers) as admin:
@@ -73,11 +73,8 @@ def run_shop(chrome: Chrome, folder: Path) -> Iterator[tuple[LocalCluster, Scree
             admin.alter_group_offsets("readers", {TopicPartition("orders", 0): 1})
         with console(cluster, folder) as address:
             screens = Screens(chrome, address, folder)
-            screens.has("2 of 2", "✓ brokers answer", "✓ ZooKeeper answers")
             screens.open("#/groups", "Groups")
             screens.has("readers")
-            screens.open("#/", "Overview")
-            screens.has("2 of 2")
             yield cluster, screens
 
 
@@ -85,6 +82,12 @@ def is_coordinated(admin: SyncAdmin) -> bool:
     """Ask for a group, so that brokers make the topic of offsets; True once there is one."""
     admin.describe_groups(["readers"])
     return OFFSETS_TOPIC in admin.list_topics(include_internal=True)
+
+
+def wait_well(screens: Screens) -> None:
+    """Wait for the overview of a cluster that is well."""
+    screens.open("#/", "Overview")
+    screens.has("2 of 2", "✓ brokers answer", "✓ ZooKeeper answers")
 
 
 def shows_in_time(screens: Screens, since_s: float, is_true: Callable[[str], bool], what: str) -> None:
@@ -107,42 +110,39 @@ def show_screen(screens: Screens, screen: Screen, of: str, reason: str) -> None:
     shows_in_time(screens, since_s, is_true, f"{texts}, or {reason}")
 
 
-def test_every_screen_with_a_broker_that_hangs_or_is_slow(chrome: Chrome, tmp_path: Path) -> None:
+def test_every_screen_with_a_broker_that_hangs_or_is_slow(shop: tuple[LocalCluster, Screens]) -> None:
     """It leads a partition, and coordinates the group and the transactions."""
-    with run_shop(chrome, tmp_path) as (cluster, screens):
-        troubled = cluster.leader_of(OFFSETS_TOPIC)
-        since_s = time.monotonic()
-        for api in DELAYED:
-            cluster.faults.delay(api, DELAY_S, broker_id=troubled, times=None)
-        shows_in_time(
-            screens, since_s, lambda shown: f"{troubled}\tslow" in shown or "1 of 2" in shown, "a slow broker"
-        )
+    cluster, screens = shop
+    wait_well(screens)
+    troubled = cluster.leader_of(OFFSETS_TOPIC)
+    since_s = time.monotonic()
+    for api in DELAYED:
+        cluster.faults.delay(api, DELAY_S, broker_id=troubled, times=None)
+    shows_in_time(screens, since_s, lambda shown: f"{troubled}\tslow" in shown or "1 of 2" in shown, "a slow broker")
+    for screen in SCREENS:
+        with case(("slow", screen.title)):
+            show_screen(screens, screen, str(troubled) if screen.of == "1" else screen.of, f"broker {troubled} ")
+    cluster.faults.clear()
+    wait_well(screens)
+    since_s = time.monotonic()
+    cluster.pause(troubled)
+    try:
+        shows_in_time(screens, since_s, lambda shown: "1 of 2" in shown and "✕ brokers" in shown, "a broker that hangs")
         for screen in SCREENS:
-            with case(("slow", screen.title)):
-                show_screen(screens, screen, str(troubled) if screen.of == "1" else screen.of, f"broker {troubled} ")
-        cluster.faults.clear()
-        screens.open("#/", "Overview")
-        screens.has("2 of 2", "✓ brokers answer")
-        since_s = time.monotonic()
-        cluster.pause(troubled)
-        try:
-            shows_in_time(
-                screens, since_s, lambda shown: "1 of 2" in shown and "✕ brokers" in shown, "a broker that hangs"
-            )
-            for screen in SCREENS:
-                with case(("hangs", screen.title)):
-                    reason = f"broker {troubled} does not answer"
-                    show_screen(screens, screen, str(troubled) if screen.of == "1" else screen.of, reason)
-        finally:
-            cluster.unpause(troubled)
+            with case(("hangs", screen.title)):
+                reason = f"broker {troubled} does not answer"
+                show_screen(screens, screen, str(troubled) if screen.of == "1" else screen.of, reason)
+    finally:
+        cluster.unpause(troubled)
 
 
-def test_the_page_after_a_kill_and_after_the_loss_of_zookeeper(chrome: Chrome, tmp_path: Path) -> None:
-    with run_shop(chrome, tmp_path) as (cluster, screens):
-        assert cluster.ensemble is not None
-        since_s = time.monotonic()
-        cluster.kill(cluster.leader_of(OFFSETS_TOPIC))
-        shows_in_time(screens, since_s, lambda shown: "1 of 2" in shown and "✕ brokers" in shown, "a killed broker")
-        since_s = time.monotonic()
-        asyncio.run(cluster.ensemble.kill(1))
-        shows_in_time(screens, since_s, lambda shown: "✕ ZooKeeper answers" in shown, "that ZooKeeper is lost")
+def test_the_page_after_a_kill_and_after_the_loss_of_zookeeper(shop: tuple[LocalCluster, Screens]) -> None:
+    cluster, screens = shop
+    wait_well(screens)
+    assert cluster.ensemble is not None
+    since_s = time.monotonic()
+    cluster.kill(cluster.leader_of(OFFSETS_TOPIC))
+    shows_in_time(screens, since_s, lambda shown: "1 of 2" in shown and "✕ brokers" in shown, "a killed broker")
+    since_s = time.monotonic()
+    asyncio.run(cluster.ensemble.kill(1))
+    shows_in_time(screens, since_s, lambda shown: "✕ ZooKeeper answers" in shown, "that ZooKeeper is lost")
