@@ -50,7 +50,14 @@ class TimedProtocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends on the event loop's signal; uvicorn's own handler raises the signal once more at the end."""
+    """A uvicorn server that ends on the event loop's signal; uvicorn's own handler raises the signal once more at the end.
+
+    `ready` is called as soon as a signal ends it so.
+    """
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -58,6 +65,7 @@ class _Server(uvicorn.Server):
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
+            self._ready()
             yield
         finally:
             for number in _SIGNALS:
@@ -77,8 +85,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 async def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal; `ready` is called before the first request is served."""
-    ready()
-    await _Server(configuration(app)).serve(sockets=[listening])
+    await _Server(configuration(app), ready).serve(sockets=[listening])
 
 
 def configuration(app: ASGIApp) -> uvicorn.Config:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import Any
 
+import pytest
+from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from kafkalite.console.serving import ARRIVAL_S, TimedProtocol, configuration
+from kafkalite.console.serving import ARRIVAL_S, TimedProtocol, bound_socket, configuration, serve
 from kafkalite.testing.simulation import virtual_time
 
 HEAD = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
@@ -78,3 +82,10 @@ def test_an_answer_may_take_its_time_and_the_next_request_has_its_own() -> None:
         protocol.connection_lost(None)
 
     virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_as_soon_as_it_has_said_that_it_is_ready(number: signal.Signals) -> None:
+    """A console that was stopped right after it had told its address ended as one that fails."""
+    with bound_socket("127.0.0.1", 0) as listening:
+        asyncio.run(serve(Starlette(), listening, lambda: os.kill(os.getpid(), number)))
