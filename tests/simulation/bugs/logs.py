@@ -106,8 +106,8 @@ LOGS: Final = (
         (
             Edit(
                 "kafkalite.broker.replication.fetch_states",
-                "                if not self.session.knows(topic_partition, topic.topic_id):\n",
-                "                if topic_partition not in self.followed:\n",
+                "            if not self.session.knows(topic_partition, topic_id):\n",
+                "            if topic_partition not in self.followed:\n",
             ),
             Edit(
                 "kafkalite.storage.log.append_checks",
