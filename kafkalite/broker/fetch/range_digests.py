@@ -120,33 +120,31 @@ async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> li
 
 def _digest_small(piece: Piece, number: int, start: int, end: int, times: Times) -> Work[tuple[int, list[SomeDigests]]]:
     """Return the digests of the batches from the one of this number to before the next that is large, and the number of that."""
-    data, headers, is_committed = piece.data, piece.headers, piece.is_committed
+    data, headers = piece.data, piece.headers
     found: list[SomeDigests] = []
-    checked = number
+    run_end = number  # what lies before it was looked at, and has right checksums
     while number < len(headers):
         yield
         header = headers[number]
-        if not is_committed[number]:
+        if not piece.is_committed[number]:
             number += 1
-            checked = max(checked, number)
             continue
         limit = _BATCH_BYTES_AT_ONCE if header.magic == MAGIC else _OLD_BYTES_AT_ONCE
         if header.size > limit:
             break
-        behind, units = _find_run(piece, number)
-        while checked < max(behind, number + 1):
-            _check_crc(data, headers[checked])
-            checked += 1
-        for _ in range(units - 1):
-            yield
-        if units:
-            position = header.position
-            reached, whole = digest_at_once(data, position, headers[behind - 1].end, start, end)
-            if reached > position:
+        if number >= run_end:
+            run_end, units = _find_run(piece, number)
+            for each in range(number, max(run_end, number + 1)):
+                _check_crc(data, headers[each])
+            for _ in range(units - 1):
+                yield
+        if number < run_end:
+            reached, whole = digest_at_once(data, header.position, headers[run_end - 1].end, start, end)
+            if reached > header.position:
                 is_parted = _is_parted(whole, times)
-                part = digest_at_once(data, position, reached, start, end, times)[1] if is_parted else None
+                part = digest_at_once(data, header.position, reached, start, end, times)[1] if is_parted else None
                 found.append((whole, part))
-                while number < behind and headers[number].position < reached:
+                while number < run_end and headers[number].position < reached:
                     number += 1
                 continue
         try:
@@ -157,16 +155,17 @@ def _digest_small(piece: Piece, number: int, start: int, end: int, times: Times)
     return number, found
 
 
-def _find_run(piece: Piece, number: int) -> tuple[int, int]:
-    """Return the number behind the batches that can be digested at once from one on, and the units of work that they are."""
-    records, behind = 0, number
-    for header, is_committed in zip(piece.headers[number:], piece.is_committed[number:], strict=True):
+def _find_run(piece: Piece, first: int) -> tuple[int, int]:
+    """Return the number behind the batches that can be digested at once from `first` on, and the units of work that they are."""
+    records, number = 0, first
+    while number < len(piece.headers) and piece.is_committed[number]:
+        header = piece.headers[number]
+        is_long = header.batch_length > _BATCH_BYTES_AT_ONCE or records + header.records_count > AT_ONCE_RECORDS
+        if is_long or not is_small(header):
+            break
         records += header.records_count
-        is_long = header.batch_length > _BATCH_BYTES_AT_ONCE or records > AT_ONCE_RECORDS
-        if is_long or not is_committed or not is_small(header):
-            return behind, count_units(behind - number, records - header.records_count) if behind > number else 0
-        behind += 1
-    return behind, count_units(behind - number, records)
+        number += 1
+    return number, count_units(number - first, records)
 
 
 def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> SomeDigests:

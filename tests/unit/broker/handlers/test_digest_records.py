@@ -291,6 +291,27 @@ def test_a_large_batch_is_digested_in_another_thread(tmp_path: Path, monkeypatch
     assert large == [10, 20]
 
 
+@pytest.mark.parametrize(("name", "codec_id"), [("ü", 0), ("u", 4)])
+def test_each_batch_is_looked_at_once_also_where_each_is_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, codec_id: int
+) -> None:
+    """Behind each batch that compiled code left to Python, all that follow were looked at again."""
+    log = new_log(tmp_path, TopicConfig())
+    for _ in range(300):
+        append(log, build_batch([NewRecord(b"k", b"v", NOW_MS, [(name, b"")])], codec=codec_id))
+    log.set_high_watermark(log.log_end_offset)
+    looks: list[int] = []
+    is_small = range_digests.is_small
+    monkeypatch.setattr(range_digests, "is_small", lambda header: looks.append(header.base_offset) or is_small(header))
+
+    async def scenario() -> None:
+        request = asking(0, log.log_end_offset)
+        assert digest_in(await MemoryParts(led(log)).ask(request, 0)) == expected(log, 0, log.log_end_offset)
+
+    asyncio.run(scenario())
+    assert looks == list(range(300))
+
+
 def test_small_batches_are_digested_together_up_to_one_that_is_read_alone(tmp_path: Path) -> None:
     """Compressed, or with a name of a header that only Python reads; and records on both sides of a bound of time."""
     log = new_log(tmp_path, TopicConfig())
