@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from tests.system import console_world as facts
-from tests.system.console_world import ADMIN, LOOKER, STRANGER, World
+from tests.system.console_world import ADMIN, LOOKER, UNAUTHORIZED, World
 
 
 class May(Enum):
@@ -45,7 +45,7 @@ ROLES: Final = (
     Role("reads", "a console with --read-only", ADMIN, May.READ),
     Role("bob", "a console with a login and --read-only", ADMIN, May.READ, has_login=True),
     Role("looks", "a user who may look at the cluster and change nothing", LOOKER, May.ASK),
-    Role("nobody", "a user without any right", STRANGER, May.ASK),
+    Role("nobody", "a user without any right", UNAUTHORIZED, May.ASK),
 )
 
 
@@ -53,8 +53,8 @@ ROLES: Final = (
 class Screen:
     """A screen by the title that the page gives its route. `shows` are texts for those who may look at the cluster.
 
-    `to_looker` are other texts for a user who may only look; `to_stranger` are those for one who may not, and `hides` what this one must
-    not see. `for_changes` is true of a screen that has no other purpose.
+    `to_looker` are other texts for a user who may only look; `to_unauthorized` are those for one who may not, and `hides` what this one
+    must not see. `for_changes` is true of a screen that has no other purpose.
     """
 
     title: str
@@ -62,7 +62,7 @@ class Screen:
     place: str
     heading: str
     shows: tuple[str, ...]
-    to_stranger: tuple[str, ...]
+    to_unauthorized: tuple[str, ...]
     to_looker: tuple[str, ...] | None = None
     hides: tuple[str, ...] = ("orders",)
     of: str = "orders"
@@ -73,8 +73,8 @@ class Screen:
         """Return what a role is to see."""
         if self.for_changes and role.may is May.READ:
             return (ONLY_READS,)
-        if role.user == STRANGER:
-            return self.to_stranger
+        if role.user == UNAUTHORIZED:
+            return self.to_unauthorized
         shown = self.shows if role.user == ADMIN or self.to_looker is None else self.to_looker
         return tuple(each.format(role=role.name) for each in shown)
 
@@ -92,7 +92,7 @@ SCREENS: Final = (
         place="#/",
         heading="Overview",
         shows=("2 of 2", "✓ brokers answer"),
-        to_stranger=("2 of 2", "Not all of the cluster could be looked at", _NO_CLUSTER),
+        to_unauthorized=("2 of 2", "Not all of the cluster could be looked at", _NO_CLUSTER),
     ),
     Screen(
         "Topics",
@@ -100,7 +100,7 @@ SCREENS: Final = (
         place="#/topics",
         heading="Topics",
         shows=("orders", "ok"),
-        to_stranger=("no topics",),
+        to_unauthorized=("no topics",),
     ),
     Screen(
         "Topic",
@@ -108,7 +108,7 @@ SCREENS: Final = (
         place="#/topics/{of}",
         heading="orders",
         shows=("Under-replicated", "retention.ms"),
-        to_stranger=(_NO_TOPIC,),
+        to_unauthorized=(_NO_TOPIC,),
         hides=("Under-replicated", "retention.ms"),
     ),
     Screen(
@@ -117,7 +117,7 @@ SCREENS: Final = (
         place="#/topics/{of}/records",
         heading="orders",
         shows=("an order",),
-        to_stranger=(_NO_TOPIC,),
+        to_unauthorized=(_NO_TOPIC,),
         hides=("an order",),
     ),
     Screen(
@@ -126,7 +126,7 @@ SCREENS: Final = (
         place="#/topics/{of}/produce",
         heading="orders",
         shows=("1 partition with 2 replicas each", "Write the record"),
-        to_stranger=("There is no such topic that this console may describe.", "Write the record"),
+        to_unauthorized=("There is no such topic that this console may describe.", "Write the record"),
         hides=("1 partition",),
         for_changes=True,
     ),
@@ -136,7 +136,7 @@ SCREENS: Final = (
         place="#/topics/{of}/groups",
         heading="orders",
         shows=("readers", "Lag in this topic"),
-        to_stranger=("No group has committed for it.",),
+        to_unauthorized=("No group has committed for it.",),
         hides=("readers",),
     ),
     Screen(
@@ -145,7 +145,7 @@ SCREENS: Final = (
         place="#/topics/{of}/change",
         heading="orders",
         shows=("1 partition with 2 replicas each", "Delete the topic"),
-        to_stranger=("There is no such topic that this console may describe.", "Delete the topic"),
+        to_unauthorized=("There is no such topic that this console may describe.", "Delete the topic"),
         hides=("1 partition",),
         for_changes=True,
     ),
@@ -155,7 +155,7 @@ SCREENS: Final = (
         place="#/groups",
         heading="Groups",
         shows=("readers", "Empty"),
-        to_stranger=("no groups",),
+        to_unauthorized=("no groups",),
         hides=("readers",),
     ),
     Screen(
@@ -164,7 +164,7 @@ SCREENS: Final = (
         place="#/groups/{of}",
         heading="readers",
         shows=("Nobody is in it.", "orders 0"),
-        to_stranger=(_NO_GROUP,),
+        to_unauthorized=(_NO_GROUP,),
         hides=("Nobody is in it.", "orders"),
         of="readers",
     ),
@@ -174,7 +174,7 @@ SCREENS: Final = (
         place="#/brokers",
         heading="Brokers",
         shows=("up controller", "None."),
-        to_stranger=("up controller",),
+        to_unauthorized=("up controller",),
     ),
     Screen(
         "Broker",
@@ -182,7 +182,7 @@ SCREENS: Final = (
         place="#/brokers/{of}",
         heading="Broker 1",
         shows=("orders 0", "the broker's file"),
-        to_stranger=("no partitions", _NO_CLUSTER),
+        to_unauthorized=("no partitions", _NO_CLUSTER),
         hides=("orders", "the broker's file"),
         of="1",
     ),
@@ -192,7 +192,7 @@ SCREENS: Final = (
         place="#/timeline",
         heading="Timeline",
         shows=("new partition late-{role}-0",),
-        to_stranger=("Nothing so far.",),
+        to_unauthorized=("Nothing so far.",),
         hides=("late-",),
         prepare=facts.create_topic,
     ),
@@ -202,7 +202,7 @@ SCREENS: Final = (
         place="#/zookeeper/brokers/{of}",
         heading="ZooKeeper",
         shows=("The topics.", "orders"),
-        to_stranger=NO_ZOOKEEPER,
+        to_unauthorized=NO_ZOOKEEPER,
         to_looker=NO_ZOOKEEPER,
         of="topics",
     ),
@@ -212,7 +212,7 @@ SCREENS: Final = (
         place="#/transactions",
         heading="Transactions",
         shows=("paid", "CompleteCommit", "Find hanging transactions"),
-        to_stranger=("no transactions",),
+        to_unauthorized=("no transactions",),
         hides=("paid",),
     ),
     Screen(
@@ -221,7 +221,7 @@ SCREENS: Final = (
         place="#/access",
         heading="Access",
         shows=("User:looker", "SCRAM-SHA-512, 4096 iterations"),
-        to_stranger=(_NO_CLUSTER,),
+        to_unauthorized=(_NO_CLUSTER,),
         hides=("User:looker", "4096 iterations"),
     ),
     Screen(
@@ -230,7 +230,7 @@ SCREENS: Final = (
         place="#/nights",
         heading="Spark jobs",
         shows=("--nights",),
-        to_stranger=("--nights",),
+        to_unauthorized=("--nights",),
     ),
 )
 
@@ -261,7 +261,7 @@ class Action:
     plan: str
     changes: Callable[[World, Mapping[str, str]], object]
     looker: Refused
-    stranger: Refused | None
+    unauthorized: Refused | None
     fields: Mapping[str, str] = field(default_factory=dict)
     of: str = "orders"
     prepare: Callable[[World, Mapping[str, str]], None] = facts.leave_as_it_is
@@ -280,7 +280,7 @@ ACTIONS: Final = (
         plan="kafkalite topic create new-{role} --partitions 1",
         changes=facts.topic_names,
         looker=Refused(PREVIEW, "creating topic new-looks: Authorization failed."),
-        stranger=Refused(PREVIEW, "creating topic new-nobody: Authorization failed."),
+        unauthorized=Refused(PREVIEW, "creating topic new-nobody: Authorization failed."),
         fields={"topic": "new-{role}", "partitions": "1"},
         leads_to="new-{role}",
     ),
@@ -290,7 +290,7 @@ ACTIONS: Final = (
         plan="kafkalite config alter --topic own-{role} --set retention.ms=86400000",
         changes=facts.topic_settings,
         looker=Refused(PREVIEW, "settings of topic own-looks: not authorized for the topic"),
-        stranger=Refused(PREVIEW, "settings of topic own-nobody: Topic authorization failed."),
+        unauthorized=Refused(PREVIEW, "settings of topic own-nobody: Topic authorization failed."),
         fields={"set": "retention.ms=86400000"},
         of="own-{role}",
     ),
@@ -300,7 +300,7 @@ ACTIONS: Final = (
         plan="kafkalite partition add own-{role} 2",
         changes=facts.partition_count,
         looker=Refused(PREVIEW, "adding partitions to own-looks: The topic authorization is failed."),
-        stranger=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
+        unauthorized=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
         fields={"total": "2"},
         of="own-{role}",
     ),
@@ -310,7 +310,7 @@ ACTIONS: Final = (
         plan="kafkalite leader elect orders-0",
         changes=facts.leaders,
         looker=Refused(DO, "electing leaders: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "there is no topic orders that this console may describe"),
+        unauthorized=Refused(PREVIEW, "there is no topic orders that this console may describe"),
         prepare=facts.prefer_follower,
     ),
     Action(
@@ -319,7 +319,7 @@ ACTIONS: Final = (
         plan="kafkalite partition reassign execute orders-0={follower},{leader}",
         changes=facts.leaders,
         looker=Refused(DO, "reassigning partitions: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "there is no partition orders-0 that this console may describe"),
+        unauthorized=Refused(PREVIEW, "there is no partition orders-0 that this console may describe"),
         fields={"partitions": "orders-0", "to": "{follower}"},
         prepare=facts.prefer_leader,
     ),
@@ -329,7 +329,7 @@ ACTIONS: Final = (
         plan="",
         changes=facts.end_offsets,
         looker=Refused(DO, "not authorized for the cluster"),
-        stranger=Refused(DO, "topic own-nobody: not authorized for the topic"),
+        unauthorized=Refused(DO, "topic own-nobody: not authorized for the topic"),
         fields={"value": "written by {role}"},
         of="own-{role}",
         told="Written: partition",
@@ -340,7 +340,7 @@ ACTIONS: Final = (
         plan="kafkalite record delete own-{role}-0=",
         changes=facts.first_offset,
         looker=Refused(DO, "deleting records of own-looks-0: not authorized for the topic"),
-        stranger=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
+        unauthorized=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
         of="own-{role}",
         confirm="own-{role}",
     ),
@@ -350,7 +350,7 @@ ACTIONS: Final = (
         plan="kafkalite topic delete own-{role} --yes",
         changes=facts.topic_names,
         looker=Refused(DO, "deleting topic own-looks: not authorized for the topic"),
-        stranger=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
+        unauthorized=Refused(PREVIEW, "topic own-nobody: not authorized for the topic"),
         of="own-{role}",
         confirm="own-{role}",
         leads_to="Topics",
@@ -361,7 +361,7 @@ ACTIONS: Final = (
         plan="kafkalite group reset-offsets readers-{role} --all-topics --to-earliest --execute",
         changes=facts.committed_offset,
         looker=Refused(DO, "committing offsets of group readers-looks for orders-0: not authorized for the group"),
-        stranger=Refused(PREVIEW, "finding the coordinator of group readers-nobody: not authorized for the group"),
+        unauthorized=Refused(PREVIEW, "finding the coordinator of group readers-nobody: not authorized for the group"),
         of="readers-{role}",
     ),
     Action(
@@ -370,7 +370,7 @@ ACTIONS: Final = (
         plan="kafkalite group delete readers-{role} --yes",
         changes=facts.group_names,
         looker=Refused(DO, "deleting group readers-looks: not authorized for the group"),
-        stranger=Refused(PREVIEW, "finding the coordinator of group readers-nobody: not authorized for the group"),
+        unauthorized=Refused(PREVIEW, "finding the coordinator of group readers-nobody: not authorized for the group"),
         of="readers-{role}",
         confirm="readers-{role}",
         leads_to="Groups",
@@ -381,7 +381,7 @@ ACTIONS: Final = (
         plan="kafkalite leader elect orders-0",
         changes=facts.leaders,
         looker=Refused(DO, "electing leaders: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, _NOTHING),
+        unauthorized=Refused(PREVIEW, _NOTHING),
         prepare=facts.prefer_follower,
     ),
     Action(
@@ -390,7 +390,7 @@ ACTIONS: Final = (
         plan="kafkalite config alter --broker-defaults --set log.cleaner.threads=2",
         changes=facts.broker_settings,
         looker=Refused(PREVIEW, "settings of all brokers: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "settings of all brokers: Cluster authorization failed."),
+        unauthorized=Refused(PREVIEW, "settings of all brokers: Cluster authorization failed."),
         fields={"set": "log.cleaner.threads=2"},
         prepare=facts.forget_broker_settings,
     ),
@@ -400,7 +400,7 @@ ACTIONS: Final = (
         plan="kafkalite config alter --broker {leader} --set log.cleaner.threads=2",
         changes=facts.broker_settings,
         looker=Refused(PREVIEW, "settings of broker {leader}: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "settings of broker {leader}: Cluster authorization failed."),
+        unauthorized=Refused(PREVIEW, "settings of broker {leader}: Cluster authorization failed."),
         fields={"set": "log.cleaner.threads=2"},
         of="{leader}",
         prepare=facts.forget_broker_settings,
@@ -411,7 +411,7 @@ ACTIONS: Final = (
         plan="orders-0={follower},{leader}",
         changes=facts.leaders,
         looker=Refused(DO, "reassigning partitions: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, _NOTHING),
+        unauthorized=Refused(PREVIEW, _NOTHING),
         of="{leader}",
         prepare=facts.prefer_leader,
     ),
@@ -421,7 +421,7 @@ ACTIONS: Final = (
         plan="kafkalite leader elect orders-0",
         changes=facts.leaders,
         looker=Refused(DO, "electing leaders: not authorized for the cluster"),
-        stranger=Refused(PREVIEW, _NOTHING),
+        unauthorized=Refused(PREVIEW, _NOTHING),
         of="{follower}",
         prepare=facts.prefer_follower,
     ),
@@ -431,7 +431,7 @@ ACTIONS: Final = (
         plan="kafkalite acl add User:friend-{role} Read --topic orders",
         changes=facts.rules,
         looker=Refused(DO, "creating User:friend-looks may Read Topic orders: not authorized for the cluster"),
-        stranger=ABSENT,
+        unauthorized=ABSENT,
         fields={"principal": "friend-{role}", "name": "orders"},
     ),
     Action(
@@ -443,7 +443,7 @@ ACTIONS: Final = (
             DO,
             "name orders, pattern Literal: not authorized for the cluster",
         ),
-        stranger=ABSENT,
+        unauthorized=ABSENT,
         row="User:foe-{role}",
     ),
     Action(
@@ -452,7 +452,7 @@ ACTIONS: Final = (
         plan="kafka-configs",
         changes=facts.credentials,
         looker=Refused(DO, "not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "describing credentials: not authorized for the cluster"),
+        unauthorized=Refused(PREVIEW, "describing credentials: not authorized for the cluster"),
         fields={"user": "new-{role}", "password": "correct horse"},
     ),
     Action(
@@ -461,7 +461,7 @@ ACTIONS: Final = (
         plan="kafka-configs",
         changes=facts.credentials,
         looker=Refused(DO, "not authorized for the cluster"),
-        stranger=Refused(PREVIEW, "describing credentials: not authorized for the cluster"),
+        unauthorized=Refused(PREVIEW, "describing credentials: not authorized for the cluster"),
         fields={"user": "user-{role}"},
         confirm="user-{role}",
     ),
@@ -471,7 +471,7 @@ ACTIONS: Final = (
         plan="kafkalite transaction abort hangs-{role}-0",
         changes=facts.open_transactions,
         looker=Refused(DO, "in hangs-looks-0: not authorized for the cluster"),
-        stranger=ABSENT,
+        unauthorized=ABSENT,
         row="hangs-{role}-0",
         confirm="hangs-{role}-0",
     ),

@@ -29,7 +29,7 @@ from kafkalite.security.acl import (
 )
 from kafkalite.types import TopicPartition
 
-ADMIN, LOOKER, STRANGER = "admin", "looker", "stranger"
+ADMIN, LOOKER, UNAUTHORIZED = "admin", "looker", "unauthorized"
 """Users of the brokers: one who may do all, one who may describe and read all, one without any right."""
 
 ORDERS: Final = TopicPartition("orders", 0)
@@ -64,7 +64,7 @@ class World:
         servers = ",".join(f"{each.host}:{port}" for port, each in inside.items())
         assert cluster.security is not None
         self.admin = SyncAdmin(bootstrap_servers=servers, **cluster.security.admin_options())
-        self._passwords = {user: secrets.token_urlsafe(12) for user in (LOOKER, STRANGER)}
+        self._passwords = {user: secrets.token_urlsafe(12) for user in (LOOKER, UNAUTHORIZED)}
         self.contexts = folder / "contexts.toml"
 
     def make(self, roles: Collection[str]) -> None:

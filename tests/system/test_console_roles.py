@@ -28,7 +28,7 @@ from tests.case import case
 from tests.system.browser import StatusPage, browser
 from tests.system.console_roles import ACTIONS, PREVIEW, ROLES, SCREENS, Action, May, Role, Screen
 from tests.system.console_screens import serve_console
-from tests.system.console_world import ADMIN, LOOKER, STRANGER, World, run_world
+from tests.system.console_world import ADMIN, LOOKER, UNAUTHORIZED, World, run_world
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -160,7 +160,7 @@ class Visitor:
         self.open(screen)
         self.see(*screen.texts(self.role))
         assert self.page.texts("h1") == [screen.heading]
-        if self.role.user == STRANGER:
+        if self.role.user == UNAUTHORIZED:
             assert self.lacks(*screen.hides) == list(screen.hides)
 
     def forms(self) -> list[str]:
@@ -173,9 +173,9 @@ class Visitor:
         action.prepare(self.world, names)
         self._wait_known()
         before = action.changes(self.world, names)
-        refused = {LOOKER: action.looker, STRANGER: action.stranger}.get(self.role.user)
+        refused = {LOOKER: action.looker, UNAUTHORIZED: action.unauthorized}.get(self.role.user)
         self._open_form(action, names)
-        if self.role.user == STRANGER and refused is None:
+        if self.role.user == UNAUTHORIZED and refused is None:
             assert action.name not in self.forms()
             return
         fields = {name: value.format_map(names) for name, value in action.fields.items()}
@@ -205,7 +205,7 @@ class Visitor:
         """Wait until the console has seen who leads `orders`, and who is preferred."""
         (partition,) = self.world.admin.describe_topics(["orders"])[0].partitions
         known = [partition.leader, *partition.replicas]
-        if self.role.user != STRANGER:
+        if self.role.user != UNAUTHORIZED:
             self.page.wait(lambda: self.chrome.execute_async_script(_KNOWN) == known, "the leader of orders")
 
     def _open_form(self, action: Action, names: Mapping[str, str]) -> None:
@@ -214,7 +214,7 @@ class Visitor:
         if action.name == "abort-transaction":
             self.chrome.execute_script("document.querySelector('[name=minutes]').value = '0'")
             self.page.wait(lambda: bool(self.chrome.execute_script(_CLICK, "Find hanging transactions")), "a search")
-        if action.row and self.role.user != STRANGER:
+        if action.row and self.role.user != UNAUTHORIZED:
             row = action.row.format_map(names)
             self.page.wait(lambda: bool(self.chrome.execute_script(_ROW, row)), row)
 
@@ -288,7 +288,7 @@ def addresses(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             **found,
             **{
                 name: f"{all_of_them}clusters/{user}/"
-                for name, user in (("here", ADMIN), ("looks", LOOKER), ("nobody", STRANGER))
+                for name, user in (("here", ADMIN), ("looks", LOOKER), ("nobody", UNAUTHORIZED))
             },
         }
 
