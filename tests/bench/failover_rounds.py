@@ -55,10 +55,17 @@ FIRST_PATIENCE_S: Final = 0.25
 
 @contextmanager
 def failover_cluster(
-    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, logs: Path, brokers: int = BROKERS
+    command: Sequence[str],
+    properties: Mapping[str, str],
+    zookeepers: int,
+    *,
+    logs: Path,
+    brokers: int = BROKERS,
+    directory: Path | None = None,
 ) -> Iterator[LocalCluster]:
     """Brokers with the settings that users have; what they logged is copied to `logs` when the block raises."""
     with LocalCluster(
+        directory=directory,
         brokers=brokers,
         zookeepers=zookeepers,
         properties=PROPERTIES | dict(properties),

@@ -10,6 +10,9 @@ steps are those of `tests.bench.stand_ins`. With `--as-apache` they prove no met
 With `--profile FOLDER` brokers run under cProfile, which tells what is most expensive and makes all other figures worthless. With
 `--beside-kafka` Apache Kafka's brokers are measured in the same run, by its own start script's flags.
 
+The files of each cluster stay until the end of the run: ext4 takes five to ten times as long to make a file while it passes by inodes that
+were deleted in the last five minutes, as those of the cluster before. So it is not to be run within five minutes of another run.
+
 ZooKeeper has a heap of 1 GiB unless SERVER_JVMFLAGS says otherwise: with that of local clusters it ends at some 50,000 partitions.
 """
 
@@ -20,6 +23,7 @@ import math
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -70,8 +74,10 @@ class Bench:
         properties: Mapping[str, str],
         seconds: float,
         profile: Path | None,
+        folder: Path,
     ) -> None:
         self._console, self._stand_ins, self._zookeepers = console, stand_ins, zookeepers
+        self._folder = folder
         self._stand_in_side = "apache" if as_apache else "ours"
         self._properties, self._seconds, self._profile = properties, seconds, profile
         self._profiles = None if profile is None else Profiles(profile)
@@ -89,7 +95,12 @@ class Bench:
         try:
             with (
                 failover_cluster(
-                    self._command(side), properties, self._zookeepers, logs=logs, brokers=brokers
+                    self._command(side),
+                    properties,
+                    self._zookeepers,
+                    logs=logs,
+                    brokers=brokers,
+                    directory=self._folder / str(len(self.rows)),
                 ) as cluster,
                 ClusterFacts(cluster.zookeeper_connect) as facts,
             ):
@@ -232,6 +243,7 @@ def main(
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
         profile = profile.absolute()
+    folder = tempfile.TemporaryDirectory(prefix="kafkalite-scale-")
     bench = Bench(
         console,
         stand_ins=stand_ins,
@@ -240,6 +252,7 @@ def main(
         properties=given,
         seconds=seconds,
         profile=profile,
+        folder=Path(folder.name),
     )
     try:
         for count in partitions:
@@ -247,6 +260,7 @@ def main(
                 for side in (OURS, APACHE) if beside_kafka else (OURS,):
                     bench.measure(side, count, factor)
     finally:
+        folder.cleanup()
         for (side, factor, _), rows in groups_of(bench.rows).items():
             console.print(
                 table_of(rows, f"{side}, factor {factor}" + (f", {stand_ins} stand-ins" if stand_ins else ""))

@@ -1,9 +1,9 @@
 """What a record costs beside many partitions and beside few: `python -m tests.bench.scale_pairs`.
 
 Two clusters of three brokers live side by side, one with few idle partitions and one with many. Once both are at rest, a producer and a
-consumer of one more partition load them in turn, now one first and now the other, so that what the machine does meanwhile falls on both.
-Told is the median over the rounds of the cost beside many, divided by the cost beside few in the same round. What the brokers use at rest
-is measured before, and is no part of what a record costs.
+consumer of one more partition load them in turn: in each round few, many, many, few, so that neither what the machine does meanwhile nor
+what the cluster before leaves to do falls on one of them. Told is the median over the rounds of the cost beside many, divided by the cost
+beside few in the same round. What the brokers use at rest is measured before, and is no part of what a record costs.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def ratios(rounds: Sequence[tuple[Load, Load]]) -> dict[str, list[float]]:
     return {name: [many[name] / few[name] for few, many in rounds] for name in rounds[0][0]}
 
 
+def mean(one: Load, other: Load) -> Load:
+    """Return the mean of each figure of two loads."""
+    return {name: (one[name] + other[name]) / 2 for name in one}
+
+
 class RestingCluster(NamedTuple):
     scale: Scale
     rest_percent: float
@@ -80,7 +85,7 @@ def cluster_at_rest(partitions: int, factor: int) -> Iterator[RestingCluster]:
 @click.option("--beside", default=100, show_default=True, help="Idle partitions of the cluster with few.")
 @click.option("--factor", default=3, show_default=True, help="Replicas of each.")
 @click.option("--rounds", default=8, show_default=True)
-@click.option("--seconds", default=5.0, show_default=True, help="Of the producer, in each round.")
+@click.option("--seconds", default=5.0, show_default=True, help="Of the producer, four times in each round.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write what was measured there, as JSON.")
 def main(partitions: int, beside: int, factor: int, rounds: int, seconds: float, output: Path | None) -> None:
     os.environ.setdefault(JVM_FLAGS, ZOOKEEPER_HEAP)
@@ -90,9 +95,9 @@ def main(partitions: int, beside: int, factor: int, rounds: int, seconds: float,
         for each in (few, many):
             each.load(_WARM_UP_S)
         for number in range(rounds):
-            order = (few, many) if number % 2 == 0 else (many, few)
-            found = {each: each.load(seconds) for each in order}
-            measured.append((found[few], found[many]))
+            first = few.load(seconds), many.load(seconds)
+            again = many.load(seconds), few.load(seconds)
+            measured.append((mean(first[0], again[1]), mean(first[1], again[0])))
             told = ", ".join(f"{name} {values[-1]:.2f}" for name, values in ratios(measured).items())
             click.echo(f"round {number + 1}: {told}")
     for name, values in ratios(measured).items():

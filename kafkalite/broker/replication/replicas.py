@@ -165,6 +165,7 @@ class Replicas:
             outcome = {}
             count = sum(len(topic.partitions) for topic in request.topics)
             self.logs.upkeep_pause.hold(count)
+            known = len(self.partitions)
             configs = await self._configs_for(request, pace)
             with StateChangeTrace(self.broker_id, _ROLE_TRACE, count) as trace:
                 for topic, state in request.leaders_first(self.broker_id):
@@ -172,20 +173,17 @@ class Replicas:
                     code = self._apply_state(topic.topic_id, state, configs.get(topic.name), trace)
                     outcome[state.topic_partition] = code
             self.has_roles = True
+            self.logs.upkeep_pause.hold(0, new_logs=len(self.partitions) - known)
         if not self._makes_files:
             self._make_files()
         return outcome
 
     def _make_files(self) -> None:
         """Create the files of new logs, of one log in each event-loop iteration, and none while roles change."""
-        loop = asyncio.get_running_loop()
-        if self._lock.locked():
-            self._makes_files = True
-            loop.call_later(_ROLES_FIRST_S, self._make_files)
-            return
-        self._makes_files = self.logs.make_files()
+        held_s = _ROLES_FIRST_S if self._lock.locked() else self.logs.upkeep_pause.left_s()
+        self._makes_files = held_s > 0 or self.logs.make_files()
         if self._makes_files:
-            loop.call_soon(self._make_files)
+            asyncio.get_running_loop().call_later(held_s, self._make_files)
 
     def _notify_role(self, partition: Partition) -> None:
         """Notify coordinators in the iteration in which the role changed: the directory may fail in the next."""

@@ -29,6 +29,17 @@ def test_upkeep_waits_the_longer_the_more_roles_change():
     assert run(hold(5_000)) == pytest.approx(1.0)
 
 
+def test_upkeep_waits_longer_for_new_logs_but_never_for_long():
+    async def hold(roles: int, new_logs: int) -> tuple[float, float]:
+        pause = UpkeepPause(LoopClock())
+        pause.hold(roles, new_logs)
+        return pause.left_s(), await _wait(pause)
+
+    assert run(hold(0, 0)) == (0, 0)
+    assert run(hold(1_000, 500)) == pytest.approx((0.7, 0.7))
+    assert run(hold(0, 100_000)) == pytest.approx((10.0, 10.0)), "one request with all partitions of a cluster"
+
+
 def test_a_series_of_requests_is_waited_for_and_a_small_request_ends_no_pause():
     async def hold_again() -> float:
         pause = UpkeepPause(LoopClock())
