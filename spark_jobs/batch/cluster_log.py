@@ -7,9 +7,10 @@ from typing import Final, Self
 
 from kafkalite.client import AdminOptions, ClientError, DigestedRange, SyncAdmin, TopicPartition
 from kafkalite.errors import ErrorCode
+from kafkalite.timestamps import LEAST_INT64
 from spark_jobs.batch.failures import UnknownTopicError
 from spark_jobs.batch.plan import LogBounds, Offsets
-from spark_jobs.batch.proof import Span, Sum
+from spark_jobs.batch.proof import Span, Sum, align_spans
 from spark_jobs.log_sizes import find_log_bytes
 from spark_jobs.options import client_options
 from spark_jobs.tasks import bytes_per_offset
@@ -66,23 +67,44 @@ class ClusterLog:
 
     def digest(self, topic: str, spans: Sequence[Span]) -> Sum:
         """Return how many committed records spans have, and their fingerprint, as the partitions' leaders have them."""
-        total = Sum()
-        for partition, start, end, since_ms, until_ms in spans:
-            wanted = {TopicPartition(topic, partition): (start, end)}
-            (found,) = self._admin.digest_records(wanted, since_ms=since_ms, until_ms=until_ms)
-            total += _sum_of(found)
-        return total
+        return sum((found for _, _, found in self.digest_parts(topic, spans, None)), Sum())
 
-    def digest_parts(self, topic: str, spans: Iterable[Span], part_offsets: int) -> list[tuple[int, int, Sum]]:
-        """Return what spans have between each two multiples of `part_offsets`, with the partition and the first of the offsets."""
-        found: list[tuple[int, int, Sum]] = []
-        for wanted in _asked_together(spans):
-            since_ms, until_ms = next(iter(wanted.values()))[3:]
-            ranges = {TopicPartition(topic, each.partition): (each.start, each.end) for each in wanted.values()}
+    def digest_parts(self, topic: str, spans: Iterable[Span], part_offsets: int | None) -> list[tuple[int, int, Sum]]:
+        """Return what spans have between each two multiples of `part_offsets`, with the partition and the first of the offsets.
+
+        Offsets of which several spans want records are asked about without their times: the digest of a part whose records lie all within
+        the times of one is that of this span. Only where records lie on both sides of a bound is it asked for each span.
+        """
+        groups = align_spans(spans)
+        wanted = [
+            group[0] if len(group) == 1 else group[0]._replace(since_ms=LEAST_INT64, until_ms=None) for group in groups
+        ]
+        found: list[tuple[Span, DigestedRange]] = []
+        parted: list[Span] = []
+        for group, parts in zip(groups, self._ask(topic, wanted, part_offsets), strict=True):
+            if len(group) == 1:
+                found += [(group[0], each) for each in parts]
+                continue
+            for span in group:
+                found += [(span, each) for each in parts if _is_within(each, span)]
+                parted += _join(
+                    [span._replace(start=each.start, end=each.end) for each in parts if _is_parted(each, span)]
+                )
+        for span, parts in zip(parted, self._ask(topic, parted, part_offsets), strict=True):
+            found += [(span, each) for each in parts]
+        return [(span.partition, each.start, _sum_of(each)) for span, each in found]
+
+    def _ask(self, topic: str, spans: Sequence[Span], part_offsets: int | None) -> list[list[DigestedRange]]:
+        """Return the digests of the parts of each span."""
+        found: list[list[DigestedRange]] = [[] for _ in spans]
+        for together in _asked_together(spans):
+            since_ms, until_ms = spans[next(iter(together.values()))][3:]
+            ranges = {TopicPartition(topic, p): spans[number][1:3] for p, number in together.items()}
             digests = self._admin.digest_records(
                 ranges, since_ms=since_ms, until_ms=until_ms, part_offsets=part_offsets
             )
-            found += [(each.topic_partition.partition, each.start, _sum_of(each)) for each in digests]
+            for each in digests:
+                found[together[each.topic_partition.partition]].append(each)
         return found
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
@@ -101,17 +123,43 @@ class ClusterLog:
         return {each.partition: answer.offset for each, answer in found.items() if answer is not None}
 
 
-def _asked_together(spans: Iterable[Span]) -> list[dict[int, Span]]:
-    """Group spans, by partition, that one call can ask for: of the same times, and one of each partition."""
-    groups: list[dict[int, Span]] = []
+def _asked_together(spans: Sequence[Span]) -> list[dict[int, int]]:
+    """Group the numbers of spans, by partition, that one call can ask for: of the same times, and one of each partition."""
+    groups: dict[tuple[int, int | None], list[dict[int, int]]] = {}
+    for number, span in enumerate(spans):
+        some = groups.setdefault(span[3:], [])
+        group = next((each for each in some if span.partition not in each), None)
+        if group is None:
+            some.append(group := {})
+        group[span.partition] = number
+    return [group for some in groups.values() for group in some]
+
+
+def _join(spans: Iterable[Span]) -> list[Span]:
+    """Return spans of the same partition and times, in order, with those joined that follow each other."""
+    joined: list[Span] = []
     for span in spans:
-        for group in groups:
-            if span.partition not in group and next(iter(group.values()))[3:] == span[3:]:
-                group[span.partition] = span
-                break
+        if joined and joined[-1].end == span.start:
+            joined[-1] = joined[-1]._replace(end=span.end)
         else:
-            groups.append({span.partition: span})
-    return groups
+            joined.append(span)
+    return joined
+
+
+def _is_within(found: DigestedRange, span: Span) -> bool:
+    """True if there are records, all of which lie within the times of the span."""
+    least, largest = found.least_timestamp, found.largest_timestamp
+    if least is None or largest is None:
+        return False
+    return span.since_ms <= least and (span.until_ms is None or largest < span.until_ms)
+
+
+def _is_parted(found: DigestedRange, span: Span) -> bool:
+    """True if some of the records, and not all, may lie within the times of the span."""
+    least, largest = found.least_timestamp, found.largest_timestamp
+    if least is None or largest is None or _is_within(found, span):
+        return False
+    return largest >= span.since_ms and (span.until_ms is None or least < span.until_ms)
 
 
 def _sum_of(found: DigestedRange) -> Sum:

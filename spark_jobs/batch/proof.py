@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -109,6 +110,20 @@ def within(spans: Iterable[Span], partition: int, start: int, end: int) -> list[
         if each.partition == partition
     ]
     return [each for each in found if each.start < each.end]
+
+
+def align_spans(spans: Iterable[Span]) -> list[tuple[Span, ...]]:
+    """Return the spans cut where others of their partition begin or end, those of the same offsets together: so that each offset is asked
+    about once, whatever times are wanted there.
+    """
+    by_partition: dict[int, list[Span]] = {}
+    for span in spans:
+        by_partition.setdefault(span.partition, []).append(span)
+    found = []
+    for partition, some in by_partition.items():
+        cuts = sorted({offset for each in some for offset in (each.start, each.end)})
+        found += [tuple(within(some, partition, start, end)) for start, end in pairwise(cuts)]
+    return [group for group in found if group]
 
 
 def make_buckets(parts: Iterable[tuple[int, int, Sum]]) -> list[Bucket]:

@@ -132,7 +132,8 @@ def test_a_ledger_proves_what_was_archived_of_a_day(servers: str, make_topic: To
     with ClusterLog({"bootstrap.servers": servers}) as log:
         bounds = log.bounds(topic)
         ranges = {partition: (3, end) for partition, end in bounds.end.items()}
-        plan = RunPlan(topic, bounds.topic_id, date(2013, 6, 15), ranges, dict(bounds.end))
+        undated = {partition: (each,) for partition, each in ranges.items()}
+        plan = RunPlan(topic, bounds.topic_id, date(2013, 6, 15), ranges, dict(bounds.end), undated=undated)
         rows = [each for partition in ranges for each in read(servers, topic, partition, bounds.end[partition])]
         wanted = [
             each for each in rows if each.offset() >= 3 and DAY_MS <= each.timestamp()[1] < DAY_MS + 24 * 3_600_000

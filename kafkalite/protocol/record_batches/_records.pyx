@@ -23,7 +23,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, UINT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
@@ -43,6 +43,9 @@ cdef enum:
     _PLACES = 9
     _CODEC = 0x07
     _APPEND_TIME = 0x08
+    _TRANSACTIONAL = 0x10
+    _CONTROL = 0x20
+    _CHECKED_FROM = 21
 
 cdef tuple _NO_HEADERS = ()
 cdef bytes _COUNT_OF_NO_HEADERS = b"\x00"
@@ -576,29 +579,54 @@ cdef inline void _hash_number(Murmur* state, uint64_t number, Py_ssize_t size) n
         state.second = 0
 
 
-cdef inline void _hash_few(Murmur* state, const unsigned char* data, Py_ssize_t size) noexcept nogil:
-    # Up to 16 bytes.
-    if size > 8:
-        _hash_number(state, _little_endian(data), 8)
-        data += 8
-        size -= 8
-    if size > 0:
-        _hash_number(state, _few_little_endian(data, size), size)
+cdef struct Window:
+    # The bytes that may be read around those that are hashed.
+    const unsigned char* begin
+    const unsigned char* behind
 
 
-cdef inline void _hash_bytes(Murmur* state, const unsigned char* data, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t part
+cdef inline uint64_t _part_little_endian(const unsigned char* data, Py_ssize_t size, const Window* window) noexcept nogil:
+    # Of the first 8 bytes, or of all, by one read of eight where there are as many.
+    if size >= 8:
+        return _little_endian(data)
+    if size <= 0:
+        return 0
+    if window.behind - data >= 8:
+        return _little_endian(data) & UINT64_MAX >> (64 - 8 * size)
+    if data + size - window.begin >= 8:
+        return _little_endian(data + size - 8) >> (64 - 8 * size)
+    return _few_little_endian(data, size)
+
+
+cdef inline void _hash_bytes(
+    Murmur* state, const unsigned char* data, Py_ssize_t size, const Window* window
+) noexcept nogil:
+    cdef uint64_t first
+    cdef Murmur here
+    cdef int bits = 8 * (state.held & 7)
+    state.size += size
     if state.held:
-        part = min(16 - state.held, size)
-        _hash_few(state, data, part)
-        data += part
-        size -= part
-    state.size += size & ~<Py_ssize_t>15
+        first = _part_little_endian(data, size, window)
+        if state.held < 8:
+            state.first |= first << bits
+            state.second = first >> 1 >> (63 - bits) | _part_little_endian(data + 8, size - 8, window) << bits
+        else:
+            state.second |= first << bits
+        if state.held + size < 16:
+            state.held += size
+            return
+        _mix_block(state, state.first, state.second)
+        data += 16 - state.held
+        size -= 16 - state.held
+    here.low, here.high = state.low, state.high
     while size >= 16:
-        _mix_block(state, _little_endian(data), _little_endian(data + 8))
+        _mix_block(&here, _little_endian(data), _little_endian(data + 8))
         data += 16
         size -= 16
-    _hash_few(state, data, size)
+    state.low, state.high = here.low, here.high
+    state.held = size
+    state.first = _part_little_endian(data, size, window)
+    state.second = _part_little_endian(data + 8, size - 8, window)
 
 
 cdef inline uint64_t _avalanche(uint64_t number) noexcept nogil:
@@ -659,7 +687,7 @@ cdef tuple _fields_of(const Digest* digest):
 
 
 cdef Py_ssize_t _hash_headers(
-    Murmur* state, const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count
+    Murmur* state, const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, const Window* window
 ) noexcept nogil:
     # Return how many bytes the names and values of the headers have, -1 where a name is not ASCII, or the bytes changed under way.
     cdef Py_ssize_t start, place, content_bytes = 0
@@ -671,14 +699,14 @@ cdef Py_ssize_t _hash_headers(
             if data[place] >= 0x80:
                 return -1
         _hash_length(state, position - start)
-        _hash_bytes(state, data + start, position - start)
+        _hash_bytes(state, data + start, position - start, window)
         content_bytes += position - start
         position = _skip_bytes(data, position, end, &start)
         if position < 0:
             return -1
         _hash_length(state, _length(start, position))
         if start >= 0:
-            _hash_bytes(state, data + start, position - start)
+            _hash_bytes(state, data + start, position - start, window)
             content_bytes += position - start
         count -= 1
     return content_bytes
@@ -703,7 +731,10 @@ cdef Py_ssize_t _digest_records(
     cdef Murmur state
     cdef int64_t offset, timestamp
     cdef uint64_t lengths
-    cdef Py_ssize_t following, content_bytes
+    cdef Py_ssize_t following, content_bytes, start, behind
+    cdef int part
+    cdef Window window
+    window.begin, window.behind = data + position, data + end
     while count > 0:
         following = _find_parts(data, position, end, &place, PY_SSIZE_T_MAX)
         if following < 0 or (place.offset_delta > 0 and base_offset > INT64_MAX - place.offset_delta):
@@ -717,19 +748,18 @@ cdef Py_ssize_t _digest_records(
         if offset < from_offset or offset >= to_offset or timestamp < since or timestamp > latest:
             continue
         memset(&state, 0, sizeof(Murmur))
-        _hash_number(&state, _swap_bytes(offset), 8)
-        _hash_number(&state, _swap_bytes(timestamp), 8)
+        _mix_block(&state, _swap_bytes(offset), _swap_bytes(timestamp))
         lengths = _length(place.key, place.key_end) << 32 | _length(place.value, place.value_end)
-        _hash_number(&state, _swap_bytes(lengths), 8)
+        state.size, state.held, state.first = 24, 8, _swap_bytes(lengths)
         content_bytes = 0
-        if place.key >= 0:
-            _hash_bytes(&state, data + place.key, place.key_end - place.key)
-            content_bytes += place.key_end - place.key
-        if place.value >= 0:
-            _hash_bytes(&state, data + place.value, place.value_end - place.value)
-            content_bytes += place.value_end - place.value
+        start, behind = place.key, place.key_end
+        for part in range(2):  # so that the compiler makes the code of it once, here
+            if start >= 0:
+                _hash_bytes(&state, data + start, behind - start, &window)
+                content_bytes += behind - start
+            start, behind = place.value, place.value_end
         if place.headers_count:
-            following = _hash_headers(&state, data, place.headers, following, place.headers_count)
+            following = _hash_headers(&state, data, place.headers, following, place.headers_count, &window)
             if following < 0:
                 return -1
             content_bytes += following
@@ -846,6 +876,48 @@ def digest_batches(
     return position, _fields_of(&digest)
 
 
+def find_runs(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t within,
+    int64_t behind_offset,
+    int64_t records_max,
+    int64_t bytes_max,
+    Py_ssize_t batches_max,
+):
+    cdef Py_buffer view
+    cdef const unsigned char* header
+    cdef int64_t length, count, records = 0
+    cdef Py_ssize_t begin = position, batches = 0
+    cdef list runs = [], checks = []
+    _hold(data, &view, position, end)
+    try:
+        while position < within and end - position >= _BATCH_HEADER_BYTES:
+            header = <const unsigned char*>view.buf + position
+            length = 12 + _number_at(header + 8, 4)
+            count = _number_at(header + 57, 4)
+            if header[16] != 2 or header[22] & (_CODEC | _TRANSACTIONAL | _CONTROL):
+                return None
+            if length < _BATCH_HEADER_BYTES or length > bytes_max or count < 1 or count > records_max:
+                return None
+            if length > end - position or _number_at(header, 8) >= behind_offset:
+                break
+            if records + count > records_max or batches == batches_max:
+                runs.append((begin, position, records, checks))
+                begin, records, batches, checks = position, 0, 0, []
+            checks.append((position + _CHECKED_FROM, position + length, <uint32_t>_number_at(header + 17, 4)))
+            records += count
+            batches += 1
+            position += length
+    finally:
+        PyBuffer_Release(&view)
+    if not batches:
+        return None
+    runs.append((begin, position, records, checks))
+    return runs
+
+
 cdef struct Strings:
     # A column of bytes as Arrow has it: row n is from bounds[n] to bounds[n + 1], and null where nulls[n] is not 0.
     const int32_t* bounds
@@ -856,13 +928,15 @@ cdef struct Strings:
 
 cdef inline bint _hash_string(Murmur* state, const Strings* column, Py_ssize_t row) noexcept nogil:
     cdef int64_t start = column.bounds[row], end = column.bounds[row + 1]
+    cdef Window window
     if column.nulls != NULL and column.nulls[row]:
         _hash_number(state, 0xFFFFFFFFULL, 4)
         return True
     if start < 0 or end < start or end > column.size:
         return False
     _hash_number(state, <uint32_t>(end - start), 4)
-    _hash_bytes(state, column.data + start, end - start)
+    window.begin, window.behind = column.data, column.data + column.size
+    _hash_bytes(state, column.data + start, end - start, &window)
     return True
 
 

@@ -160,6 +160,20 @@ def digest_batches(
     return position, (0, -1, -1, _LONG_MAX, -_LONG_MAX - 1, 0, 0)
 
 
+def find_runs(
+    data: Buffer,
+    position: int,
+    end: int,
+    within: int,
+    behind_offset: int,
+    records_max: int,
+    bytes_max: int,
+    batches_max: int,
+) -> None:
+    """Return None: `log/range_scan` walks over the headers itself."""
+    _check_bounds(data, position, end)
+
+
 def hash_rows(
     count: int,
     partitions: Buffer,

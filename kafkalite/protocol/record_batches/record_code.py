@@ -77,6 +77,7 @@ _FUNCTIONS: Final = (
     "digest_batches",
     "digest_records",
     "find_places",
+    "find_runs",
     "find_starts",
     "hash_rows",
     "read_columns",
@@ -150,6 +151,18 @@ digest_batches: Final[Callable[[Buffer, int, int, int, int, int, int], tuple[int
 Return the position behind the last of them and the digest of those of their records that lie within the bounds. Ends before a batch that
 is compressed, of an older format or cut, or that `digest_records` says nothing of; Python's code before the first. Neither checksums nor
 what kind of batch it is matter.
+"""
+
+Run: TypeAlias = tuple[int, int, int, list[tuple[int, int, int]]]
+"""The position of the first batch and that behind the last one, the number of their records, and of each batch the begin and end of the
+bytes that its checksum covers, and the checksum."""
+
+find_runs: Final[Callable[[Buffer, int, int, int, int, int, int, int], list[Run] | None]] = _code.find_runs
+"""Find batches that need nothing but `digest_batches`, and the walk over their headers: data, position, end, position before which a batch
+begins, offset before which it begins, most records of a batch and of a run, most bytes of a batch, most batches of a run.
+
+Return all whole ones from the position on, in runs. None says nothing: one of them is compressed, transactional, a control batch or of an
+older format, has no records or too many, or is no batch; there is none; or the code is Python's.
 """
 
 find_starts: Final[Callable[[Buffer, int, int, int], array[int]]] = _code.find_starts

@@ -20,6 +20,7 @@ from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
 from mmh3 import hash128
 
 from kafkalite.portions import Work
@@ -28,7 +29,7 @@ from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, de
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.record_code import IS_COMPILED, readable
-from kafkalite.protocol.record_batches.records import CODEC_MASK, MAGIC, BatchHeader
+from kafkalite.protocol.record_batches.records import CHECKED_FROM, CODEC_MASK, MAGIC, BatchHeader
 from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64
 from kafkalite.types import Buffer
 
@@ -44,6 +45,10 @@ _ENCODED_PER_UNIT: Final = 128
 _BATCHES_PER_UNIT: Final = 8
 AT_ONCE_RECORDS: Final = 4096
 """Of batches that are digested without a pause: up to 0.2 ms."""
+AT_ONCE_BYTES: Final = 1024 * 1024
+"""Of a batch of them."""
+_AT_ONCE_BATCHES: Final = 512
+"""As their checksums are computed one by one."""
 
 _pack_head = Struct(">qqii").pack
 _pack_length = Struct(">i").pack
@@ -153,6 +158,42 @@ def digest_batch(
     plain = encoded_records(buffer, header, limit_bytes) if plain is None else readable(plain)
     found = yield from _digest_encoded(plain, header, start, end, times)
     return found if found is not None else (yield from digest_records(decode_plain(plain, header), start, end, times))
+
+
+class Run(NamedTuple):
+    """Small batches that follow each other from `position` to before `end` of a buffer; of each, the begin and end of the bytes that its
+    checksum covers, and the checksum.
+    """
+
+    position: int
+    end: int
+    records: int
+    checks: list[tuple[int, int, int]]
+
+    @property
+    def last_position(self) -> int:
+        """Return where the last batch begins."""
+        return self.checks[-1][0] - CHECKED_FROM
+
+
+def find_runs(buffer: Buffer, within: int, behind_offset: int) -> list[Run]:
+    """Return the batches of a buffer that begin before this position and this offset, if `digest_at_once` may digest all of them.
+
+    They are small, and none is compressed, of a transaction or a control batch; the list is empty where one is, or Python has to look.
+    """
+    found = code.find_runs(
+        buffer, 0, len(buffer), within, behind_offset, AT_ONCE_RECORDS, AT_ONCE_BYTES, _AT_ONCE_BATCHES
+    )
+    return [] if found is None else [Run._make(each) for each in found]
+
+
+def find_damaged(buffer: Buffer, run: Run) -> int | None:
+    """Return the position of the first batch of a run that has another checksum, None without one."""
+    view = memoryview(buffer)
+    for begin, end, crc in run.checks:
+        if crc32c(view[begin:end]) != crc:
+            return begin - CHECKED_FROM
+    return None
 
 
 def is_small(header: BatchHeader) -> bool:

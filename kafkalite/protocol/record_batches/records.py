@@ -75,7 +75,7 @@ _TIMESTAMP = struct.Struct(">q")
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 _CRC_POSITION = 17
-_CHECKED_FROM = 21
+CHECKED_FROM: Final = 21
 _MAX_TIMESTAMP_POSITION = 35
 
 
@@ -231,7 +231,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 
 def checksum_of(magic: int) -> tuple[int, Callable[[Buffer, int], int]]:
     """Return (first byte that the CRC of a batch or an older message covers, function of bytes and the CRC up to them)."""
-    return (_CHECKED_FROM, crc32c) if magic == MAGIC else (legacy_headers.CHECKED_FROM, zlib.crc32)
+    return (CHECKED_FROM, crc32c) if magic == MAGIC else (legacy_headers.CHECKED_FROM, zlib.crc32)
 
 
 def crc_of(buffer: Buffer, header: BatchHeader) -> int:
@@ -240,7 +240,7 @@ def crc_of(buffer: Buffer, header: BatchHeader) -> int:
     end = position + header.batch_length + LOG_OVERHEAD
     if header.magic != MAGIC:
         return zlib.crc32(memoryview(buffer)[position + legacy_headers.CHECKED_FROM : end])
-    return crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
+    return crc32c(memoryview(buffer)[position + CHECKED_FROM : end])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
@@ -260,7 +260,7 @@ def set_max_timestamp_in_place(
 ) -> None:
     """Set timestamp type and largest timestamp of the batch and write its new CRC."""
     attributes = header.attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
-    _ATTRIBUTES.pack_into(buffer, header.position + _CHECKED_FROM, attributes)
+    _ATTRIBUTES.pack_into(buffer, header.position + CHECKED_FROM, attributes)
     _TIMESTAMP.pack_into(buffer, header.position + _MAX_TIMESTAMP_POSITION, max_timestamp)
     _CRC.pack_into(buffer, header.position + _CRC_POSITION, crc_of(buffer, header))
 
@@ -441,7 +441,7 @@ def assemble_batch(
 def _with_header(batch: bytearray, base_offset: int, leader_epoch: int, *facts: int) -> bytearray:
     """Return `batch` with its header put into the first 61 bytes; `facts` are the fields behind the CRC."""
     _HEADER.pack_into(batch, 0, base_offset, len(batch) - LOG_OVERHEAD, leader_epoch, MAGIC, 0, *facts)
-    _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[_CHECKED_FROM:]))
+    _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[CHECKED_FROM:]))
     return batch
 
 

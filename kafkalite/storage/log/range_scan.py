@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, add_digests
+from kafkalite.protocol.record_batches.record_digest import (
+    ALL_TIMES,
+    NO_RECORDS,
+    RangeDigest,
+    Run,
+    Times,
+    add_digests,
+    find_runs,
+)
 from kafkalite.protocol.record_batches.records import (
     CONTROL,
     LOG_OVERHEAD,
@@ -47,7 +55,8 @@ _SEGMENTS_MAX: Final = 256
 class Piece(NamedTuple):
     """Whole batches of one block of a segment: their bytes from `position` on, and the headers of those in the range, relative to that.
 
-    `is_committed` says of which batches readers of committed records get the records.
+    `is_committed` says of which batches readers of committed records get the records. Where there are `runs`, these are all batches, each
+    committed, and only the headers of the first and the last one were read.
     """
 
     segment: Segment
@@ -55,6 +64,7 @@ class Piece(NamedTuple):
     data: Buffer
     headers: list[BatchHeader]
     is_committed: list[bool]
+    runs: list[Run]
 
     @property
     def size_bytes(self) -> int:
@@ -92,14 +102,26 @@ class DigestCache:
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A block that is being read; `is_whole` while all that was read of it is in the range."""
+    """A block that is being read; `is_whole` while all that was read of it is in the range. It is kept if the segment has the same digests
+    then: it forgets them before bytes of it are changed.
+    """
 
     segment: Segment
+    digests: SegmentDigests
     begin: int
     end: int
     end_offset: int
     digest: RangeDigest
     is_whole: bool
+
+
+class _Place(NamedTuple):
+    """Where the batch behind `offset` begins, as long as the segment is in the log and has the same digests."""
+
+    segment: Segment
+    digests: SegmentDigests
+    position: int
+    offset: int
 
 
 class RangeScan:
@@ -124,6 +146,9 @@ class RangeScan:
         self.digest = NO_RECORDS
         self._start, self._cache, self._fresh = start, cache, fresh
         self._open: _OpenBlock | None = None
+        self._next: _Place | None = None
+        self._digests = SegmentDigests({})
+        """Those of the segment that was read last, when it was read."""
 
     @property
     def is_done(self) -> bool:
@@ -141,9 +166,17 @@ class RangeScan:
         """
         return _next_piece(self.log, self)
 
+    def find_place(self) -> tuple[Segment, int] | None:
+        """Return (segment, position) of the batch that holds the offset where the scan goes on, or of the first one behind it."""
+        place = self._next
+        if place is None or place.offset != self.offset or place.digests is not place.segment.digests:
+            return self.log.segments.place_of(self.offset)
+        is_there = place.position < place.segment.size and place.segment in self.log.segments
+        return (place.segment, place.position) if is_there else self.log.segments.place_of(self.offset)
+
     def take_blocks(self, segment: Segment, position: int) -> int:
         """Add the kept blocks from this position of a segment on; return the position behind them."""
-        digests = self._cache.of(segment, is_sealed=segment is not self.log.segments.active)
+        digests = self._digests = self._cache.of(segment, is_sealed=segment is not self.log.segments.active)
         while not self._fresh and (block := digests.blocks.get(position // BLOCK_BYTES)) is not None:
             is_cut = 0 <= block.digest.first_offset < self.offset or block.end_offset > self.end
             is_parted = not (block.digest.is_within(self.times) or block.digest.is_outside(self.times))
@@ -180,6 +213,8 @@ class RangeScan:
             parts = [whole if part is None else part for whole, part in digests]
             self.digest += add_digests([each for each in parts if not each.is_outside(self.times)])
         self.offset = max(self.offset, min(last.next_offset, self.end))
+        if self.offset == last.next_offset:
+            self._next = _Place(segment, self._digests, end, self.offset)
         block = self._open
         if block is not None and self._reads(segment, begin):
             block.end, block.end_offset, block.digest = end, last.next_offset, block.digest + digest
@@ -188,7 +223,7 @@ class RangeScan:
             if block is not None and block.segment is not segment:
                 self.finish()
             self._keep_open()
-            self._open = _OpenBlock(segment, begin, end, last.next_offset, digest, is_inside)
+            self._open = _OpenBlock(segment, self._digests, begin, end, last.next_offset, digest, is_inside)
         if end == segment.size and segment is not self.log.segments.active:
             self.finish()
 
@@ -223,8 +258,8 @@ class RangeScan:
         block, self._open = self._open, None
         if block is None or not block.is_whole or block.end > block.segment.size or not self._is_complete(block):
             return
-        if (digests := block.segment.digests) is not None:
-            digests.keep(DigestBlock(block.begin, block.end, block.end_offset, block.digest))
+        if block.segment.digests is block.digests:
+            block.digests.keep(DigestBlock(block.begin, block.end, block.end_offset, block.digest))
 
 
 def _is_within(aborted: Mapping[int, tuple[Sequence[int], Sequence[int]]], header: BatchHeader) -> bool:
@@ -241,7 +276,7 @@ def _next_piece(log: PartitionLog, scan: RangeScan) -> Piece | None:
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{log.topic_partition} begins at offset {log.log_start_offset}, behind {scan.offset}",
         )
-    place = log.segments.place_of(scan.offset)
+    place = scan.find_place()
     if place is None:
         scan.offset = scan.end
         return None
@@ -254,6 +289,9 @@ def _next_piece(log: PartitionLog, scan: RangeScan) -> Piece | None:
     length = int.from_bytes(data[_LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
     if length > len(data):
         data = segment.read(position, length)
+    if runs := find_runs(data, block_bytes, scan.end):
+        ends = [BatchHeader.read(data, each) for each in (0, runs[-1].last_position)]
+        return Piece(segment, position, data, ends, [True, True], runs)
     headers, reached, are_batches = [], scan.offset, False
     for header in iter_batches(data):
         are_batches = True
@@ -267,4 +305,4 @@ def _next_piece(log: PartitionLog, scan: RangeScan) -> Piece | None:
     if not headers:
         scan.offset = scan.end
         return None
-    return Piece(segment, position, data, headers, scan.find_committed(headers))
+    return Piece(segment, position, data, headers, scan.find_committed(headers), [])

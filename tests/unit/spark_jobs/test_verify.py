@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from pyarrow import parquet
 
-from kafkalite.client import DigestedRange, TopicPartition, hash_record
+from kafkalite.client import DigestedRange, hash_record
 from spark_jobs.batch import proof
 from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import BadRequestError, DifferencesError
@@ -214,51 +215,106 @@ def test_a_night_with_a_key_notes_the_digests_of_what_it_takes(site: Site) -> No
     )
 
 
-def test_the_cluster_is_asked_for_the_records_of_spans() -> None:
-    asked = []
+class FakeAdmin:
+    """Digests rows as brokers do, and notes what it is asked for."""
 
-    class Admin:
-        def digest_records(self, ranges: Any, *, since_ms: int, until_ms: int | None) -> list[DigestedRange]:
-            asked.append((dict(ranges), since_ms, until_ms))
-            ((place, (start, end)),) = ranges.items()
-            count = end - start
-            shown = (start, end - 1, 5, 6) if count else (None, None, None, None)
-            return [DigestedRange(place, start, end, count, *shown, 9, "f" * 32)]
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.asked: list[tuple[dict[int, tuple[int, int]], int, int | None]] = []
 
+    def digest_records(
+        self, ranges: Any, *, since_ms: int, until_ms: int | None, part_offsets: int | None
+    ) -> list[DigestedRange]:
+        self.asked.append(({place.partition: each for place, each in ranges.items()}, since_ms, until_ms))
+        found = []
+        for place, (start, end) in ranges.items():
+            cuts = (
+                range(0)
+                if part_offsets is None
+                else range((start // part_offsets + 1) * part_offsets, end, part_offsets)
+            )
+            for first, behind in pairwise([start, *cuts, end]):
+                some = [
+                    each
+                    for each in self.rows
+                    if each.partition == place.partition and first <= each.offset < behind
+                    if since_ms <= each.time_ms and (until_ms is None or each.time_ms < until_ms)
+                ]
+                offsets, times = [each.offset for each in some], [each.time_ms for each in some]
+                shown = (min(offsets), max(offsets), min(times), max(times)) if some else (None,) * 4
+                fingerprint = f"{sum(each.hashed for each in some) % (1 << 128):032x}"
+                found.append(DigestedRange(place, first, behind, len(some), *shown, 0, fingerprint))
+        return found
+
+
+def log_of(admin: FakeAdmin) -> ClusterLog:
     log = ClusterLog.__new__(ClusterLog)
-    log._admin = Admin()  # type: ignore[assignment]
-    spans = [Span(1, 3, 5, 7, 8), Span(1, 9, 9, 7, None), Span(1, 9, 10, 7, None)]
-    assert log.digest("t", spans) == Sum(3, 2 * ((1 << 128) - 1) % (1 << 128), 3, 9)
-    place = TopicPartition("t", 1)
-    assert asked == [({place: (3, 5)}, 7, 8), ({place: (9, 9)}, 7, None), ({place: (9, 10)}, 7, None)]
+    log._admin = admin  # type: ignore[assignment]
+    return log
+
+
+def test_the_cluster_is_asked_for_the_records_of_spans() -> None:
+    admin = FakeAdmin(records())
+    log = log_of(admin)
+    spans = [Span(1, 2, 4, 0, NOON), Span(1, 5, 5, 7, None), Span(1, 5, 6, 7, None)]
+    assert log.digest("t", spans) == Log(records()).digest("t", spans)
+    assert admin.asked == [({1: (2, 4)}, 0, NOON), ({1: (5, 6)}, 7, None)]
 
 
 def test_the_cluster_is_asked_once_for_the_parts_of_many_partitions() -> None:
-    asked = []
-
-    class Admin:
-        def digest_records(
-            self, ranges: Any, *, since_ms: int, until_ms: int | None, part_offsets: int
-        ) -> list[DigestedRange]:
-            asked.append((dict(ranges), since_ms, until_ms))
-            found = []
-            for place, (start, end) in ranges.items():
-                between = range((start // part_offsets + 1) * part_offsets, end, part_offsets)
-                for first, behind in pairwise([start, *between, end]):
-                    found.append(DigestedRange(place, first, behind, 1, first, first, 5, 6, 9, f"{first:032x}"))
-            return found
-
-    log = ClusterLog.__new__(ClusterLog)
-    log._admin = Admin()  # type: ignore[assignment]
-    spans = [Span(0, 3, 25, 7, 8), Span(1, 0, 9, 7, 8), Span(1, 9, 10, 7, 8), Span(1, 9, 11, 7, None)]
-    parts = log.digest_parts("t", spans, 10)
-    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
-    assert asked == [({first: (3, 25), second: (0, 9)}, 7, 8), ({second: (9, 10)}, 7, 8), ({second: (9, 11)}, 7, None)]
+    admin = FakeAdmin(records())
+    day, later = (NOON, NOON + DAY_MS), (NOON + DAY_MS, None)
+    spans = [Span(0, 3, 25, *day), Span(1, 0, 2, *day), Span(1, 2, 3, *day), Span(1, 4, 6, *later)]
+    parts = log_of(admin).digest_parts("t", spans, 10)
+    assert admin.asked == [({0: (3, 25), 1: (0, 2)}, *day), ({1: (2, 3)}, *day), ({1: (4, 6)}, *later)]
     assert [(p, start, total.records) for p, start, total in parts] == [
-        (0, 3, 1), (0, 10, 1), (0, 20, 1), (1, 0, 1), (1, 9, 1), (1, 9, 1), (1, 10, 1)
+        (0, 3, 6), (0, 10, 9), (0, 20, 4), (1, 0, 0), (1, 2, 0), (1, 4, 0)
     ]  # fmt: skip
-    assert sum(each.records for each in make_buckets(parts)) == 7
+    assert sum(each.records for each in make_buckets(parts)) == 19
     assert make_buckets([(0, 5, Sum())]) == []
+
+
+def test_the_same_offsets_are_asked_about_once_for_the_times_of_many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A night asked four times about each record: for those of its date and, three times, for undated ones."""
+    monkeypatch.setattr(proof, "BUCKET_OFFSETS", 10)
+    least = -(1 << 63)
+    times = [(NOON, NOON + DAY_MS), (least, NOON - 20 * DAY_MS), (-1, 0), (TOO_LATE, None)]
+    spans = [Span(p, 0, 40 if p == 0 else 6, *each) for each in times for p in (0, 1)]
+    dated = [each for each in records() if each.partition == 0 and NOON <= each.time_ms < NOON + DAY_MS]
+    admin = FakeAdmin(dated)
+    parts = log_of(admin).digest_parts("t", spans, 10)
+    assert admin.asked == [({0: (0, 40), 1: (0, 6)}, least, None)]
+    assert make_buckets(parts) == make_buckets(Log(dated).digest_parts("t", spans, 10))
+    admin = FakeAdmin(records())
+    parts = log_of(admin).digest_parts("t", spans, 10)
+    assert make_buckets(parts) == make_buckets(Log(records()).digest_parts("t", spans, 10))
+    assert admin.asked == [
+        ({0: (0, 40), 1: (0, 6)}, least, None),
+        ({0: (0, 40)}, NOON, NOON + DAY_MS),
+        ({0: (10, 20)}, least, NOON - 20 * DAY_MS),
+        ({0: (10, 20)}, -1, 0),
+        ({0: (20, 30)}, TOO_LATE, None),
+    ], "where records lie on both sides of a bound, or between the least and the largest time"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_spans_that_overlap_have_the_digests_of_each(seed: int) -> None:
+    random = Random(seed)
+    rows = [Row(p, offset, random.choice((-1, 5, 10, 15, 20)), None, b"") for p in (0, 1) for offset in range(30)]
+    if seed % 2:
+        rows.sort(key=lambda each: (each.partition, each.time_ms))
+        rows = [each._replace(offset=number % 30) for number, each in enumerate(rows)]
+    spans = []
+    for _ in range(random.randrange(6)):
+        (start, end), since = sorted(random.choices(range(31), k=2)), random.choice((-5, -1, 0, 6, 10, 16))
+        spans.append(Span(random.randrange(2), start, end, since, random.choice((None, since, since + 5, since + 11))))
+    log, plain = log_of(FakeAdmin(rows)), Log(rows)
+    parts = log.digest_parts("t", spans, 7)
+    for bucket_offsets in (7, 1 << 16):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(proof, "BUCKET_OFFSETS", bucket_offsets)
+            assert make_buckets(parts) == make_buckets(plain.digest_parts("t", spans, 7))
+    assert log.digest("t", spans) == plain.digest("t", spans)
 
 
 def test_spans_hold_each_record_of_the_run_once() -> None:

@@ -18,8 +18,9 @@ from kafkalite.errors import ErrorCode
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.record_batches import record_digest, records
 from kafkalite.protocol.record_batches.record_digest import NO_RECORDS, RangeDigest
-from kafkalite.protocol.record_batches.records import NewRecord, build_batch, iter_batches
+from kafkalite.protocol.record_batches.records import BatchHeader, NewRecord, build_batch, iter_batches
 from kafkalite.security.acl import Operation, ResourceType
 from kafkalite.storage.log import range_scan
 from kafkalite.storage.log.partition_log import PartitionLog
@@ -268,8 +269,25 @@ def test_a_long_range_leaves_the_loop_to_others(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_pieces_that_take_little_leave_the_loop_to_others_too(tmp_path: Path) -> None:
+    """Each was short enough to be digested at once, and so were all 8 MiB of a request."""
+    log = new_log(tmp_path, TopicConfig())
+    for _ in range(100):
+        append(log, build_batch([NewRecord(b"k", b"v" * 1000, NOW_MS)] * 100))
+    log.set_high_watermark(log.log_end_offset)
+    partition, portions = led(log), Portions()
+
+    async def scenario() -> None:
+        digest, _ = await RangeDigests(1 << 24).digest(lambda: partition, 0, END, portions)
+        assert (digest.records, digest.content_bytes) == (10_000, 10_010_000)
+
+    play(scenario)
+    assert portions.turns >= 2
+
+
 def test_a_large_batch_is_digested_in_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_digests, "_BATCH_BYTES_AT_ONCE", 4000)
+    for module in (range_digests, record_digest):
+        monkeypatch.setattr(module, "AT_ONCE_BYTES", 4000)
     log = new_log(tmp_path, TopicConfig())
     for size, codec_id in ((10, 0), (900, 0), (900, 4), (10, 4)):
         append(log, build_batch([NewRecord(b"k", b"v" * size, NOW_MS)] * 10, codec=codec_id))
@@ -301,15 +319,24 @@ def test_each_batch_is_looked_at_once_also_where_each_is_read_alone(
         append(log, build_batch([NewRecord(b"k", b"v", NOW_MS, [(name, b"")])], codec=codec_id))
     log.set_high_watermark(log.log_end_offset)
     looks: list[int] = []
-    is_small = range_digests.is_small
+    checked: list[int] = []
+    is_small, digest_at_once, crc32c = range_digests.is_small, range_digests.digest_at_once, record_digest.crc32c
+
+    def note_batch(data: Any, position: int, *rest: Any) -> Any:
+        looks.append(BatchHeader.read(data, position).base_offset)
+        return digest_at_once(data, position, *rest)
+
     monkeypatch.setattr(range_digests, "is_small", lambda header: looks.append(header.base_offset) or is_small(header))
+    monkeypatch.setattr(range_digests, "digest_at_once", note_batch)
+    for module in (records, record_digest):
+        monkeypatch.setattr(module, "crc32c", lambda data: checked.append(len(data)) or crc32c(data))
 
     async def scenario() -> None:
         request = asking(0, log.log_end_offset)
         assert digest_in(await MemoryParts(led(log)).ask(request, 0)) == expected(log, 0, log.log_end_offset)
 
     asyncio.run(scenario())
-    assert looks == list(range(300))
+    assert looks == list(range(300)) and len(checked) == 300
 
 
 def test_small_batches_are_digested_together_up_to_one_that_is_read_alone(tmp_path: Path) -> None:

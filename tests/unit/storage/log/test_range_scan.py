@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ from kafkalite.protocol.record_batches.records import (
     TRANSACTIONAL,
     NewRecord,
     build_batch,
+    iter_batches,
 )
 from kafkalite.storage.log import range_scan
 from kafkalite.storage.log.log_summary import summarize_log
@@ -54,6 +55,7 @@ def scan(
     reads: Reads | None = None,
     *,
     fresh: bool = False,
+    between: Callable[[RangeScan], object] = lambda going: None,
 ) -> RangeDigest:
     stable = log.last_stable_offset
     going = RangeScan(log, start, stable if end is None else end, cache or DigestCache(), fresh=fresh)
@@ -62,7 +64,12 @@ def scan(
         if piece is None:
             continue
         digests = []
-        for header, is_committed in zip(piece.headers, piece.is_committed, strict=True):
+        headers, committed_ones = piece.headers, piece.is_committed
+        if piece.runs:
+            headers = list(iter_batches(bytes(piece.data)[: piece.size_bytes]))
+            assert (headers[0], headers[-1]) == (piece.headers[0], piece.headers[-1])
+            committed_ones = [True] * len(headers)
+        for header, is_committed in zip(headers, committed_ones, strict=True):
             digest = NO_RECORDS
             if is_committed:
                 digest = in_one_go(digest_batch(piece.data, header, going.offset, going.end))
@@ -70,6 +77,7 @@ def scan(
                     reads.records += digest.records
             digests.append(digest)
         going.add(piece, [(digest, None) for digest in digests])
+        between(going)
     going.finish()
     return going.digest
 
@@ -173,6 +181,63 @@ def test_nothing_is_kept_of_records_that_were_cut(tmp_path: Path) -> None:
     log.set_high_watermark(log.log_end_offset)
     assert scan(log, cache=cache) == expected(log)
     assert scan(reopened(log, clean=True)) == expected(log)
+
+
+def test_a_log_that_is_cut_between_two_pieces(tmp_path: Path) -> None:
+    """Where other batches lie now, of other lengths, what follows is found again by its offset."""
+    log, cache = new_log(tmp_path, SMALL), DigestCache()
+    for number in range(60):
+        append(log, build_batch([NewRecord(b"k", b"v" * (number % 50), NOW_MS)]))
+    log.set_high_watermark(log.log_end_offset)
+    before = expected(log, 0, 60)
+    seen: list[int] = []
+
+    def cut(going: RangeScan) -> None:
+        if going.offset > 5 and not seen:
+            seen.append(going.offset)
+            log.truncate_to(2)
+            while log.log_end_offset < 60:
+                append(log, build_batch([NewRecord(b"other", b"w" * (log.log_end_offset % 7), NOW_MS)]))
+            log.set_high_watermark(60)
+
+    found = scan(log, 0, 60, cache, between=cut)
+    (offset,) = seen
+    rest = expected(log, offset, 60)
+    assert (found.records, rest.records, before.records) == (60, 60 - offset, 60)
+    assert scan(log, offset, 60, DigestCache()) == rest
+    assert found == before_part(before, tmp_path / "again", offset) + rest
+    assert scan(log, cache=cache) == expected(log)
+
+
+def before_part(whole: RangeDigest, path: Path, end: int) -> RangeDigest:
+    """The digest of the first records of the log as it was before it was cut."""
+    log = new_log(path, SMALL)
+    for number in range(60):
+        append(log, build_batch([NewRecord(b"k", b"v" * (number % 50), NOW_MS)]))
+    log.set_high_watermark(log.log_end_offset)
+    assert expected(log) == whole
+    return expected(log, 0, end)
+
+
+def test_a_log_that_is_compacted_between_two_pieces(tmp_path: Path) -> None:
+    config = TopicConfig(cleanup_policy=("compact",), segment_bytes=1500, index_interval_bytes=100)
+    log, cache = new_log(tmp_path, config), DigestCache()
+    for number in range(80):
+        append(log, build_batch([NewRecord(b"k%d" % (number % 7), b"%d" % number * 9, NOW_MS)]))
+    log.roll(NOW_MS)
+    log.set_high_watermark(log.log_end_offset)
+    first, seen = expected(log, 0, 20), []
+
+    def clean(going: RangeScan) -> None:
+        if going.offset >= 20 and not seen:
+            seen.append((going.offset, going.digest))
+            compact(log)
+
+    found = scan(log, cache=cache, between=clean)
+    ((offset, digest),) = seen
+    assert digest.records == offset >= first.records == 20
+    assert found == digest + expected(log, offset) and found.records == offset + 7
+    assert scan(log, cache=cache) == expected(log)
 
 
 def test_retention_and_deletion_take_the_files_along(tmp_path: Path) -> None:
