@@ -15,6 +15,7 @@ from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.lost_replicas import find_lost_replicas
+from kafkalite.broker.replication.new_log_files import NewLogFiles
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.broker.replication.partition_watcher import NO_WATCHERS, Watcher
@@ -45,8 +46,6 @@ _DELETION_UNITS = PORTION_UNITS
 _LEADER_UNITS = 8
 _ROLE_UNITS = 2
 _ROLE_TRACE: Final = "role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr"
-_ROLES_FIRST_S = 0.01
-"""Delay of the other files of new logs while roles change: producers wait for the roles."""
 
 
 class Followers(Protocol):
@@ -95,10 +94,10 @@ class Replicas:
         self.has_roles = False
         """True once a LeaderAndIsr was applied: before, no high watermark may be written to disk."""
         self.on_roles = on_roles
-        self._makes_files = False
         self.pace = AppendPace()
         self._host = PartitionHost(broker_id, lag_max_ms, metadata.is_alive)
         self._lock = asyncio.Lock()
+        self._new_log_files = NewLogFiles(logs, self._lock.locked)
         self._portions = Portions()
 
     # Finding partitions
@@ -174,16 +173,8 @@ class Replicas:
                     outcome[state.topic_partition] = code
             self.has_roles = True
             self.logs.upkeep_pause.hold(0, new_logs=len(self.partitions) - known)
-        if not self._makes_files:
-            self._make_files()
+        self._new_log_files.start()
         return outcome
-
-    def _make_files(self) -> None:
-        """Create the files of new logs, of one log in each event-loop iteration, and none while roles change."""
-        held_s = _ROLES_FIRST_S if self._lock.locked() else self.logs.upkeep_pause.left_s()
-        self._makes_files = held_s > 0 or self.logs.make_files()
-        if self._makes_files:
-            asyncio.get_running_loop().call_later(held_s, self._make_files)
 
     def _notify_role(self, partition: Partition) -> None:
         """Notify coordinators in the iteration in which the role changed: the directory may fail in the next."""
