@@ -13,11 +13,12 @@ import os
 import shlex
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
@@ -51,17 +52,9 @@ def mean(one: Load, other: Load) -> Load:
     return {name: (one[name] + other[name]) / 2 for name in one}
 
 
-class RestingCluster(NamedTuple):
-    scale: Scale
-    rest_percent: float
-
-    def load(self, seconds: float) -> Load:
-        return self.scale.load(seconds, self.rest_percent)
-
-
 @contextmanager
-def cluster_at_rest(partitions: int, factor: int) -> Iterator[RestingCluster]:
-    """A cluster with idle partitions whose brokers have done what the creation left to do."""
+def idle_cluster(partitions: int, factor: int) -> Iterator[Scale]:
+    """A cluster with idle partitions."""
     logs = LOGS / f"pairs-{partitions}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}-logs"
     with (
         failover_cluster(BROKER_COMMAND, ONE_OFFSETS_PARTITION, 1, logs=logs) as cluster,
@@ -69,15 +62,26 @@ def cluster_at_rest(partitions: int, factor: int) -> Iterator[RestingCluster]:
     ):
         scale = Scale(cluster, facts, partitions, factor)
         click.echo(f"{partitions:,} partitions made in {scale.create().seconds:.1f} s")
-        percents = [100.0]
+        yield scale
 
-        def is_at_rest() -> bool:
-            percents.append(scale.rest_percent(REST_S))
-            return percents[-1] < REST_PERCENT
 
-        wait_until(is_at_rest, "brokers at rest", SET_UP_TIMEOUT_S)
-        click.echo(f"at rest the brokers use {percents[-1]:.2f} % of a processor")
-        yield RestingCluster(scale, percents[-1])
+def wait_for_rest(few: Scale, many: Scale) -> tuple[float, float]:
+    """Wait until all brokers have done what the creation left to do; return what those of each cluster use in the same stretch of rest, in
+    percent of one processor.
+    """
+    percents = (100.0, 100.0)
+
+    def is_at_rest() -> bool:
+        nonlocal percents
+        before, began_s = (few.worked_s(), many.worked_s()), time.monotonic()
+        time.sleep(REST_S)  # measured is a stretch of time: there is no condition to wait for
+        passed_s = time.monotonic() - began_s
+        percents = (100 * (few.worked_s() - before[0]) / passed_s, 100 * (many.worked_s() - before[1]) / passed_s)
+        return max(percents) < REST_PERCENT
+
+    wait_until(is_at_rest, "brokers at rest", SET_UP_TIMEOUT_S)
+    click.echo("at rest the brokers use {:.2f} and {:.2f} % of a processor".format(*percents))
+    return percents
 
 
 @click.command(help=__doc__)
@@ -91,12 +95,13 @@ def main(partitions: int, beside: int, factor: int, rounds: int, seconds: float,
     os.environ.setdefault(JVM_FLAGS, ZOOKEEPER_HEAP)
     loads = [os.getloadavg()[0]]
     measured: list[tuple[Load, Load]] = []
-    with cluster_at_rest(beside, factor) as few, cluster_at_rest(partitions, factor) as many:
+    with idle_cluster(beside, factor) as few, idle_cluster(partitions, factor) as many:
         for each in (few, many):
             each.load(_WARM_UP_S)
+        few_rest, many_rest = wait_for_rest(few, many)
         for number in range(rounds):
-            first = few.load(seconds), many.load(seconds)
-            again = many.load(seconds), few.load(seconds)
+            first = few.load(seconds, few_rest), many.load(seconds, many_rest)
+            again = many.load(seconds, many_rest), few.load(seconds, few_rest)
             measured.append((mean(first[0], again[1]), mean(first[1], again[0])))
             told = ", ".join(f"{name} {values[-1]:.2f}" for name, values in ratios(measured).items())
             click.echo(f"round {number + 1}: {told}")

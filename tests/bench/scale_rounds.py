@@ -45,7 +45,7 @@ from zk import paths
 
 PER_TOPIC: Final = 100
 VALUE_BYTES: Final = 1000
-READ_PASSES: Final = 5
+READ_PASSES: Final = 10
 """Reading once what was written in seconds takes the brokers so little that the consumer's metadata would count."""
 _RESTING_PERCENT: Final = 15.0
 _REST_TIMEOUT_S: Final = 120.0
@@ -86,9 +86,13 @@ class Scale:
 
     def _measure_busy_percent(self) -> float:
         """Return what the brokers use together in a second, in percent of one processor."""
-        before_s, began_s = self._worked_s(), time.monotonic()
+        before_s, began_s = self.worked_s(), time.monotonic()
         time.sleep(1.0)  # measured is a stretch of time: there is no condition to wait for
-        return 100 * (self._worked_s() - before_s) / (time.monotonic() - began_s)
+        return 100 * (self.worked_s() - before_s) / (time.monotonic() - began_s)
+
+    def worked_s(self) -> float:
+        """Return the processor time of the brokers that run."""
+        return sum(cpu_s(each) for each in self._cluster.brokers.values() if each.running)
 
     def rest_percent(self, seconds: float) -> float:
         """Return what the brokers use together while nobody asks for anything, in percent of one processor."""
@@ -119,7 +123,7 @@ class Scale:
 
     def _work_beyond(self, rest_percent: float) -> float:
         """Return the brokers' processor time, less what they would have used at rest: only differences count."""
-        return self._worked_s() - time.monotonic() * rest_percent / 100
+        return self.worked_s() - time.monotonic() * rest_percent / 100
 
     def steps(self) -> dict[str, Callable[[], Costs]]:
         """Return the steps after the creation, in their order."""
@@ -200,9 +204,6 @@ class Scale:
     def _other_than_controller(self) -> int:
         controller = self._facts.controller()
         return next(each for each in self._cluster.broker_ids if each != controller)
-
-    def _worked_s(self) -> float:
-        return sum(cpu_s(each) for each in self._cluster.brokers.values() if each.running)
 
 
 def memory(before: Mapping[int, float], after: Mapping[int, float], controller: int) -> dict[str, float]:
