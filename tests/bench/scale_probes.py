@@ -39,6 +39,8 @@ _LARGEST_RESPONSE_BYTES: Final = 1 << 30
 _PAUSE_S: Final = 0.02
 _PAUSE_PER_LOOK: Final = 5
 """A look at thousands of partitions costs the broker as much as what is measured, so most of the time nobody looks."""
+_LONGEST_PAUSE_S: Final = 0.2
+"""A broker may answer late that had nothing to do: it waits for the successor of a leader that died."""
 
 _PORTION: Final = 20
 """Topics of one look at all: few enough that a look that came too early delays the next one by little."""
@@ -225,7 +227,7 @@ async def _wait_for_view(
                     if view.partitions == sum(portion.values()) and condition(view):
                         break
                     was_wrong = True
-                    await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (answered_s - asked_s)))
+                    await asyncio.sleep(min(max(_PAUSE_S, _PAUSE_PER_LOOK * (answered_s - asked_s)), _LONGEST_PAUSE_S))
                 told_s = answered_s if was_wrong else told_s
     except TimeoutError:
         raise TimeoutError(f"what broker {broker.id} tells: not within {timeout_s:g} s, but {view}") from None
