@@ -243,41 +243,40 @@ def main(
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
         profile = profile.absolute()
-    folder = tempfile.TemporaryDirectory(prefix="kafkalite-scale-")
-    bench = Bench(
-        console,
-        stand_ins=stand_ins,
-        as_apache=as_apache,
-        zookeepers=int(zookeepers),
-        properties=given,
-        seconds=seconds,
-        profile=profile,
-        folder=Path(folder.name),
-    )
-    try:
-        for count in partitions:
-            for factor in factors:
-                for side in (OURS, APACHE) if beside_kafka else (OURS,):
-                    bench.measure(side, count, factor)
-    finally:
-        folder.cleanup()
-        for (side, factor, _), rows in groups_of(bench.rows).items():
-            console.print(
-                table_of(rows, f"{side}, factor {factor}" + (f", {stand_ins} stand-ins" if stand_ins else ""))
-            )
-        if output is not None:
-            content = {
-                "at": datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
-                "command": " ".join(["python -m tests.bench.scale", *map(shlex.quote, sys.argv[1:])]),
-                "machine": machine() | {"niceness": os.nice(0)},
-                "sides": {OURS: ours(), APACHE: f"{apache_kafka.VERSION} with ZooKeeper"},
-                "file system": file_system(),
-                "properties": PROPERTIES | ONE_OFFSETS_PARTITION,
-                "properties of ours": given,
-                "measured": bench.rows,
-            }
-            output.write_text(json.dumps(content, indent=2) + "\n")
-            console.print(f"written to {output}")
+    with tempfile.TemporaryDirectory(prefix="kafkalite-scale-") as folder:
+        bench = Bench(
+            console,
+            stand_ins=stand_ins,
+            as_apache=as_apache,
+            zookeepers=int(zookeepers),
+            properties=given,
+            seconds=seconds,
+            profile=profile,
+            folder=Path(folder),
+        )
+        try:
+            for count in partitions:
+                for factor in factors:
+                    for side in (OURS, APACHE) if beside_kafka else (OURS,):
+                        bench.measure(side, count, factor)
+        finally:
+            for (side, factor, _), rows in groups_of(bench.rows).items():
+                console.print(
+                    table_of(rows, f"{side}, factor {factor}" + (f", {stand_ins} stand-ins" if stand_ins else ""))
+                )
+            if output is not None:
+                content = {
+                    "at": datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
+                    "command": " ".join(["python -m tests.bench.scale", *map(shlex.quote, sys.argv[1:])]),
+                    "machine": machine() | {"niceness": os.nice(0)},
+                    "sides": {OURS: ours(), APACHE: f"{apache_kafka.VERSION} with ZooKeeper"},
+                    "file system": file_system(),
+                    "properties": PROPERTIES | ONE_OFFSETS_PARTITION,
+                    "properties of ours": given,
+                    "measured": bench.rows,
+                }
+                output.write_text(json.dumps(content, indent=2) + "\n")
+                console.print(f"written to {output}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -200,21 +199,9 @@ def test_the_upkeep_of_logs_waits_while_roles_change() -> None:
         node = Node()
         await node.order()
         began_ms = node.logs.clock.monotonic_ms()
+        assert node.logs.without_files == 1, "the next of many requests may be on its way"
         await node.logs.upkeep_pause.wait()
         assert node.logs.clock.monotonic_ms() > began_ms
-
-    virtual_time.run(play())
-
-
-def test_the_other_files_of_new_logs_wait_for_the_next_of_many_requests() -> None:
-    """A controller that creates many topics sends one request after the other; files that nobody needs yet would delay it."""
-
-    async def play() -> None:
-        node = Node()
-        await node.order()
-        assert node.logs.without_files == 1, "the next request may be on its way"
-        await asyncio.sleep(node.logs.upkeep_pause.left_s() + 0.001)
-        assert node.logs.without_files < 1
 
     virtual_time.run(play())
 
