@@ -99,8 +99,8 @@ _EVERY_REPLICA: Final = (
     "and logged, some 80 µs of processor with three replicas, six tenths the controller's, and all servers and the client share two cores.",
 )
 _SPEED_CAUSE: Final = (
-    "measured seconds after the creation, while the brokers still make the files of new logs and summarize them (processor at rest, below),"
-    " in one run of some seconds, whose figures differ by more than the bar allows"
+    "measured once the files of new logs are made, in one run of some seconds, into which the summaries of these logs may fall, and whose"
+    " figures differ by more than the bar allows"
 )
 AT_REST: Final = ("produced, processor µs a record", "consumed, processor µs a record")
 SPEED_LIMIT: Final = 1.05

@@ -75,14 +75,15 @@ class Scale:
     def controller(self) -> int:
         return self._facts.controller()
 
-    def wait_for_rest(self) -> None:
+    def wait_for_rest(self) -> float:
         """Wait until the brokers have done what a step left for later, as summaries of changed logs, which is no part of the next step.
 
-        After two minutes the next one begins in any case.
+        After two minutes the next one begins in any case. Return the seconds until then.
         """
-        deadline_s = time.monotonic() + _REST_TIMEOUT_S
-        while self._measure_busy_percent() > _RESTING_PERCENT and time.monotonic() < deadline_s:
+        began_s = time.monotonic()
+        while self._measure_busy_percent() > _RESTING_PERCENT and time.monotonic() < began_s + _REST_TIMEOUT_S:
             pass
+        return time.monotonic() - began_s
 
     def _measure_busy_percent(self) -> float:
         """Return what the brokers use together in a second, in percent of one processor."""
