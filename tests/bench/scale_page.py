@@ -99,8 +99,8 @@ _EVERY_REPLICA: Final = (
     "and logged, some 80 µs of processor with three replicas, six tenths the controller's, and all servers and the client share two cores.",
 )
 _SPEED_CAUSE: Final = (
-    "measured once the files of new logs are made, in one run of some seconds, into which the summaries of these logs may fall, and whose"
-    " figures differ by more than the bar allows"
+    "measured in one run of some seconds after the creation, into which files and summaries of the new logs may fall (processor at rest, below),"
+    " and whose figures differ by more than the bar allows"
 )
 AT_REST: Final = ("produced, processor µs a record", "consumed, processor µs a record")
 SPEED_LIMIT: Final = 1.05
