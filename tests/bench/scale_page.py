@@ -99,10 +99,15 @@ _EVERY_REPLICA: Final = (
     "and logged, some 80 µs of processor with three replicas, six tenths the controller's, and all servers and the client share two cores.",
 )
 _SPEED_CAUSE: Final = (
-    "measured in one run of some seconds after the creation, into which files and summaries of the new logs may fall (processor at rest, below),"
-    " and whose figures differ by more than the bar allows"
+    "measured in one run of some seconds after the creation, into which files and summaries of the new logs may fall (processor at rest,"
+    " below), and whose figures differ by more than the bar allows"
 )
 AT_REST: Final = ("produced, processor µs a record", "consumed, processor µs a record")
+BY_THE_CLOCK: Final = {
+    "produced, time by the clock": "produced, records/s",
+    "consumed, time by the clock": "consumed, records/s",
+}
+"""What pairs tell by the clock, and the speed that it is the reciprocal of."""
 SPEED_LIMIT: Final = 1.05
 """So many times what a record costs beside few partitions it may cost beside many."""
 
@@ -199,9 +204,11 @@ def _bar_lines(groups: Groups, pairs: Mapping[int, Pairs]) -> list[str]:
         for bar, group, value in _judged(groups)
     ]
     for factor, (few, many, rounds) in pairs.items():
-        for name in AT_REST:
-            times = statistics.median(rounds[name])
-            what = f"{name}, {many:,} times {few:,} partitions, median of {len(rounds[name])} pairs, factor {factor}"
+        ratios = {name: rounds[name] for name in AT_REST}
+        ratios |= {time: [1 / each for each in rounds[speed]] for time, speed in BY_THE_CLOCK.items()}
+        for name, found in ratios.items():
+            times = statistics.median(found)
+            what = f"{name}, {many:,} times {few:,} partitions, median of {len(found)} pairs, factor {factor}"
             lines.append(_bar_line(what, SPEED_LIMIT, f"{times:.2f}", times < SPEED_LIMIT))
     for group, by_size in groups.items():
         least = min(by_size)

@@ -76,10 +76,17 @@ def test_records_beside_many_partitions_are_judged_by_pairs_where_there_are_some
     few, many = row(100, takeover_s=0.5), row(100_000, takeover_s=0.5)
     for each in (few, many):
         del each["figures"]
-    times = {"produced, processor µs a record": [1.0, 1.01, 9.0], "consumed, processor µs a record": [1.0, 1.3, 1.2]}
+    times = {
+        "produced, processor µs a record": [1.0, 1.01, 9.0],
+        "consumed, processor µs a record": [1.0, 1.3, 1.2],
+        "produced, records/s": [1.0, 1.25, 2.0],
+        "consumed, records/s": [0.5, 0.8, 1.0],
+    }
     text = page([*RESULTS, {**result(few, many), "pairs": times}], "scale.svg")
     assert "100,000 times 100 partitions, median of 3 pairs, factor 3 | 1.05 | 1.01 | met |" in text
     assert "100,000 times 100 partitions, median of 3 pairs, factor 3 | 1.05 | 1.20 | **missed** |" in text
+    beside = "time by the clock, 100,000 times 100 partitions, median of 3 pairs, factor 3 | 1.05 |"
+    assert f"| produced, {beside} 0.80 | met |" in text and f"| consumed, {beside} 1.25 | **missed** |" in text
     assert "times that beside 1,000 partitions" not in text
     assert ratios([({"a": 2.0}, {"a": 3.0}), ({"a": 1.0}, {"a": 4.0})]) == {"a": [1.5, 4.0]}
 
