@@ -34,5 +34,5 @@ def ours() -> str:
 
 def file_system() -> str:
     """Return the kind of file system that temporary folders are on, such as tmpfs: there are the brokers' logs."""
-    command = ["stat", "--file-system", "--format=%T", tempfile.gettempdir()]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    command = ["df", "--output=fstype", tempfile.gettempdir()]  # `stat` has one name for ext2, ext3 and ext4
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
