@@ -164,15 +164,16 @@ class Replicas:
             outcome = {}
             count = sum(len(topic.partitions) for topic in request.topics)
             self.logs.upkeep_pause.hold(count)
-            known = len(self.partitions)
+            new_logs = 0
             configs = await self._configs_for(request, pace)
             with StateChangeTrace(self.broker_id, _ROLE_TRACE, count) as trace:
                 for topic, state in request.leaders_first(self.broker_id):
                     await pace.unit(self._units_of(state))
                     code = self._apply_state(topic.topic_id, state, configs.get(topic.name), trace)
                     outcome[state.topic_partition] = code
+                    new_logs += state.is_new
             self.has_roles = True
-            self.logs.upkeep_pause.hold(0, new_logs=len(self.partitions) - known)
+            self.logs.upkeep_pause.hold(0, new_logs=new_logs)
         self._new_log_files.start()
         return outcome
 
