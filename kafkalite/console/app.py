@@ -19,6 +19,7 @@ from kafkalite.administration.group_offsets import HasMembersError, NothingThere
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.console import cluster, groups, reading, topics, transactions, writing
 from kafkalite.console.access import Access, Guard
+from kafkalite.console.actions.outcomes import Outcomes
 from kafkalite.console.actions.plan import Scene, Where, act
 from kafkalite.console.actions.table import ACTIONS
 from kafkalite.console.events import Event, Streams, TooManyStreamsError
@@ -129,7 +130,7 @@ class Console:
         self.survey = Survey(ports.survey_admin, self.state, ports.clock)
         self._nights = Nights(ports.nights_output, ports.clock)
         self._source = reading.Source(ports.open_consumer, ports.registry)
-        self._streams = Streams()
+        self._streams, self._outcomes = Streams(), Outcomes()
         self._overview_version, self._overview_made = (-1, -1), dict[str, Any]()
         self.site = Starlette(routes=self._routes(), lifespan=lambda _: self.running())
         """Serves everybody; `app` serves whom `access` admits."""
@@ -144,6 +145,7 @@ class Console:
             yield
         finally:
             await self._streams.close()
+            await self._outcomes.close()
             await self.survey.close()
             await self.state.close()
 
@@ -193,7 +195,7 @@ class Console:
             *file_routes(),
             Route("/api/clusters", _json(_no_others)),
             *(Route(path, _json(self._with_age(path, answer))) for path, answer in reads.items()),
-            *(Route(path, _json(answer), methods=["POST"]) for path, answer in changes.items()),
+            *(Route(path, self._outcomes.once(_json(answer)), methods=["POST"]) for path, answer in changes.items()),
             *(Route(path, self._stream(events)) for path, events in streams.items()),
         ]
 

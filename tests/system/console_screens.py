@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -19,6 +19,14 @@ from kafkalite.local.cluster import LocalCluster
 from tests.system.browser import StatusPage
 
 SECRET = "the-password-of-the-context"
+_LOSE_ANSWERS: Final = """window.answersToLose = arguments[0];
+    window.realFetch ??= window.fetch;
+    window.fetch = async (address, options) => {
+      const answer = await window.realFetch(address, options);
+      if (options?.method !== "POST" || window.answersToLose <= 0) return answer;
+      window.answersToLose -= 1;
+      throw new TypeError("Failed to fetch");
+    };"""
 
 
 @contextmanager
@@ -102,6 +110,10 @@ class Screens:
         assert not self.find(f"{form} button.danger").is_enabled()
         control.send_keys(word)
         self.find(f"{form} button.danger").click()
+
+    def lose_answers(self, count: int) -> None:
+        """Have the next answers to changes lost on their way back, as when the network of the machine changes; each change arrives."""
+        self.chrome.execute_script(_LOSE_ANSWERS, count)
 
     def follow(self, selector: str) -> None:
         """The first link of the kind; found and clicked at once, because tables are drawn again."""

@@ -4,6 +4,7 @@ the page shows the plan and the command line that does the same, and sends the s
 | File | Actions |
 |---|---|
 | `plan` | the plan of an action, and how a request becomes one |
+| `outcomes` | what became of the newest changes, for requests that come again |
 | `topics` | topics created, deleted and emptied, partitions added |
 | `settings` | settings of topics and brokers |
 | `groups` | groups deleted |

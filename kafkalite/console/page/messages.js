@@ -274,7 +274,7 @@ export function show(main, life, topic) {
     stream.addEventListener("error", () => {
       if (!stream) return;
       stop();
-      setText(told, "the console ended it");
+      setText(told, "the connection to the console ended");
     });
   }
 

@@ -4,12 +4,15 @@ import { element, setText } from "./elements.js";
 import { clock, isoTime, time, zone } from "./times.js";
 
 const PATIENCE_MS = 1500;
+const PAUSES_MS = [100, 300, 1000];
 
 export class Problem extends Error {}
 
+const isLost = (problem) => problem instanceof TypeError; // what fetch throws without an answer
+
 async function answerOf(response) {
   const found = await response.json().catch((problem) => {
-    if (problem.name === "AbortError") throw problem; // the screen was left while the answer came
+    if (isLost(problem) || problem.name === "AbortError") throw problem; // AbortError: the screen was left while the answer came
     return { error: response.ok ? "the console's answer broke off" : `the console answered ${response.status}`, isBroken: true };
   });
   if (!response.ok || found.isBroken) throw new Problem(found.error ?? `the console answered ${response.status}`);
@@ -26,11 +29,31 @@ const base = `${location.origin}${location.pathname}api/`;
 
 export const addressOf = (path, asked = {}) => `${base}${path}${query(asked)}`;
 
-export const ask = async (path, asked = {}, signal = undefined) => answerOf(await fetch(addressOf(path, asked), { signal }));
+// Sends again what gets no answer: browsers break requests off when the network of the machine changes, as it does with each container.
+async function answerTo(address, options) {
+  for (const pause_ms of PAUSES_MS) {
+    try {
+      return await answerOf(await fetch(address, options));
+    } catch (problem) {
+      if (!isLost(problem)) throw problem;
+    }
+    await new Promise((resume) => setTimeout(resume, pause_ms));
+  }
+  return answerOf(await fetch(address, options));
+}
 
+export const ask = async (path, asked = {}, signal = undefined) => answerTo(addressOf(path, asked), { signal });
+
+// The console makes a change that comes again with its id only once.
 export async function change(path, body) {
-  const headers = { "Content-Type": "application/json", "X-Kafkalite-Console": "1" };
-  return answerOf(await fetch(addressOf(path), { method: "POST", headers, body: JSON.stringify(body) }));
+  const id = [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16).padStart(2, "0")).join("");
+  const headers = { "Content-Type": "application/json", "X-Kafkalite-Console": "1", "X-Kafkalite-Change": id };
+  try {
+    return await answerTo(addressOf(path), { method: "POST", headers, body: JSON.stringify(body) });
+  } catch (problem) {
+    if (!isLost(problem)) throw problem;
+    throw new Problem("The console does not answer, so it is not known whether this was done. Look before you do it again.");
+  }
 }
 
 // Calls `tell` with the reason when there is no answer for a while; ends when what it returns is called.
