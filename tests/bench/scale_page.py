@@ -166,6 +166,7 @@ def page(results: Sequence[Mapping[str, Any]], picture_name: str) -> str:
         "",
         *_cause_lines(groups, _pairs_of(results)),
         *_isr_lines(groups),
+        *_beside_lines(results),
         *_group_lines(groups),
         "## Published by others",
         "",
@@ -251,6 +252,38 @@ def _judged(groups: Groups, bars: Sequence[Bar] = BARS) -> list[tuple[Bar, Group
     return found
 
 
+def _beside_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a table for each size at which one run has both sides: their figures, and how many times as much the other side takes."""
+    lines: list[str] = []
+    for result in results:
+        groups = groups_of([result])
+        for group, by_size in groups.items():
+            ours = groups.get(group._replace(side=OURS), {})
+            for partitions in sorted(by_size.keys() & ours.keys()) if group.side != OURS else ():
+                theirs, own = (figures_of_row(rows[partitions]) for rows in (by_size, ours))
+                lines += [
+                    f"## Beside {group.side}: {partitions:,} partitions, factor {group.factor}",
+                    "",
+                    f"| Figure | {group.side} | {OURS} | Times |",
+                    "|---|---|---|---|",
+                    *(
+                        f"| {name} | {_figure(theirs[name])} | {_figure(own[name])} | {_times(theirs[name], own[name])} |"
+                        for name in own
+                        if name in theirs
+                    ),
+                    "",
+                ]
+    return lines
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _times(other: float, own: float) -> str:
+    return f"{other / own:,.3g}" if own else ""
+
+
 def _group_lines(groups: Groups) -> list[str]:
     lines: list[str] = []
     for group, by_size in groups.items():
@@ -272,7 +305,7 @@ def _group_lines(groups: Groups) -> list[str]:
 
 
 def _cells(by_size: Mapping[int, Mapping[str, float]], sizes: Sequence[int], name: str) -> str:
-    return " | ".join(f"{by_size[size][name]:,.4g}" if name in by_size[size] else "" for size in sizes)
+    return " | ".join(_figure(by_size[size][name]) if name in by_size[size] else "" for size in sizes)
 
 
 def _format_growth(times: float) -> str:

@@ -102,6 +102,11 @@ def test_what_grows_faster_than_its_work_is_told() -> None:
 def test_others_are_beside_it_and_not_judged() -> None:
     text = page([*RESULTS, result(row(100_000, takeover_s=70.0, side="Apache Kafka"))], "scale.svg")
     assert "## Apache Kafka, factor 3" in text and "| 70 | **missed** |" not in text
+    assert "## Beside" not in text, "they were not measured in the same run"
+    together = result(row(10_000, takeover_s=0.5), row(10_000, takeover_s=70.0, side="Apache Kafka"))
+    text = page([*RESULTS, together], "scale.svg")
+    assert "## Beside Apache Kafka: 10,000 partitions, factor 3" in text
+    assert "| takeover, s | 70 | 0.5 | 140 |" in text and "| memory, together, MB | 200 | 200 | 1 |" in text
 
 
 def test_the_command_writes_the_page_and_its_picture(tmp_path: Path) -> None:
