@@ -11,9 +11,12 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from kafkalite.client.blocking.loop_turns import LoopTurns, YieldingSelector
+from kafkalite.client.errors import ClientClosedError
+from kafkalite.lifecycle import end_tasks
 
 Result = TypeVar("Result")
 
@@ -29,6 +32,9 @@ class LoopThread:
         self.loop = asyncio.SelectorEventLoop(YieldingSelector(self.turns))
         self._pid = os.getpid()
         self._users = 0
+        self._entry = threading.RLock()
+        self._is_ended = False
+        """True once nothing more is called; changed under `_entry`."""
         self._thread = threading.Thread(target=self._run, name="kafkalite-client", daemon=True)
         self._thread.start()
 
@@ -36,8 +42,15 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.turns.begin()
         self.loop.run_forever()
+        with self._entry:
+            self._is_ended = True
+        self.loop.run_until_complete(self._end_calls())
         self.loop.close()
         self.turns.end()
+
+    async def _end_calls(self) -> None:
+        """Cancel what other threads still wait for."""
+        await end_tasks(asyncio.all_tasks() - {asyncio.current_task()})
 
     @classmethod
     def acquire(cls) -> LoopThread:
@@ -77,7 +90,7 @@ class LoopThread:
     def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run `coroutine` on the loop and return what it returns; an interrupt of the caller cancels it.
 
-        RuntimeError on the loop's own thread.
+        ClientClosedError where the last user releases the loop meanwhile; RuntimeError on the loop's own thread.
         """
         self.check_caller(coroutine)
         is_done = threading.Lock()
@@ -100,14 +113,25 @@ class LoopThread:
                 coroutine.close()  # the interrupt came before the loop heard of it
 
         try:
-            self.loop.call_soon_threadsafe(start)
+            self._call_soon(start)
             is_done.acquire()
+        except ClientClosedError:
+            coroutine.close()
+            raise
         except BaseException:
-            self.loop.call_soon_threadsafe(cancel)
+            with suppress(ClientClosedError):
+                self._call_soon(cancel)
             raise
         if tasks[0].cancelled():
-            raise CancelledError
+            raise ClientClosedError("the client") if self._is_ended else CancelledError
         return tasks[0].result()
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        """Have the loop call it. ClientClosedError once the last user has released the loop, which would never call it."""
+        with self._entry:
+            if self._is_ended:
+                raise ClientClosedError("the client")
+            self.loop.call_soon_threadsafe(callback)
 
     def at_once(self, function: Callable[[], Result], otherwise: Result) -> Result:
         """Return what `function` returns, called on this thread while the loop stands still; `otherwise` where it does not soon.

@@ -83,7 +83,7 @@ class Life {
       return found;
     } catch (failure) {
       if (failure.name !== "AbortError" && !this.signal.aborted) {
-        showLost(failure instanceof TypeError ? "The console does not answer; it is tried again." : failure.message);
+        showLost(failure.message);
       }
       return null;
     } finally {

@@ -4,9 +4,11 @@ import { element, setText } from "./elements.js";
 import { clock, isoTime, time, zone } from "./times.js";
 
 const PATIENCE_MS = 1500;
-const PAUSES_MS = [100, 300, 1000];
+const PAUSES_MS = [0, 100, 300, 1000]; // before a request is sent
 
 export class Problem extends Error {}
+
+class NoAnswer extends Problem {}
 
 const isLost = (problem) => problem instanceof TypeError; // what fetch throws without an answer
 
@@ -32,14 +34,14 @@ export const addressOf = (path, asked = {}) => `${base}${path}${query(asked)}`;
 // Sends again what gets no answer: browsers break requests off when the network of the machine changes, as it does with each container.
 async function answerTo(address, options) {
   for (const pause_ms of PAUSES_MS) {
+    if (pause_ms) await new Promise((resume) => setTimeout(resume, pause_ms));
     try {
       return await answerOf(await fetch(address, options));
     } catch (problem) {
       if (!isLost(problem)) throw problem;
     }
-    await new Promise((resume) => setTimeout(resume, pause_ms));
   }
-  return answerOf(await fetch(address, options));
+  throw new NoAnswer("The console does not answer.");
 }
 
 export const ask = async (path, asked = {}, signal = undefined) => answerTo(addressOf(path, asked), { signal });
@@ -51,7 +53,7 @@ export async function change(path, body) {
   try {
     return await answerTo(addressOf(path), { method: "POST", headers, body: JSON.stringify(body) });
   } catch (problem) {
-    if (!isLost(problem)) throw problem;
+    if (!(problem instanceof NoAnswer)) throw problem;
     throw new Problem("The console does not answer, so it is not known whether this was done. Look before you do it again.");
   }
 }

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafkalite.client.blocking.loop_thread import LoopThread
+from kafkalite.client.errors import ClientClosedError
 
 
 @pytest.fixture
@@ -61,6 +62,55 @@ def test_neither_a_callback_nor_a_guest_is_a_guest_again(thread: LoopThread) -> 
     assert thread.call_function(ask) == [True, 0]
     assert thread.at_once(ask, []) == [True, 0]
     assert not thread.is_current and thread.call(two()) == 2
+
+
+def test_calls_end_with_the_last_user_and_later_ones_are_refused() -> None:
+    thread = LoopThread.acquire()
+    begun = threading.Event()
+    found: list[str] = []
+
+    async def wait_long() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    def call() -> None:
+        try:
+            thread.call(wait_long())
+        except ClientClosedError as problem:
+            found.append(str(problem))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert begun.wait(10)
+    thread.release()
+    caller.join(10)
+    assert found == ["the client is closed"]
+    with pytest.raises(ClientClosedError, match="the client is closed"):
+        thread.call(two())
+
+
+def test_no_call_waits_for_ever_that_meets_the_release() -> None:
+    for _ in range(50):
+        thread = LoopThread.acquire()
+        outcomes: list[int] = []
+        may_begin = threading.Barrier(2)
+
+        def call(
+            thread: LoopThread = thread, outcomes: list[int] = outcomes, barrier: threading.Barrier = may_begin
+        ) -> None:
+            barrier.wait(10)
+            try:
+                while True:
+                    outcomes.append(thread.call(two()))
+            except ClientClosedError:
+                outcomes.append(0)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        may_begin.wait(10)
+        thread.release()
+        caller.join(10)
+        assert not caller.is_alive() and outcomes[-1] == 0
 
 
 @pytest.fixture
