@@ -346,16 +346,20 @@ class GrowingBatches:
         """Yield as many items as the next batch takes; `publish` it before the next ones. All that a batch changes is written together."""
         remaining = iter(items)
         while some := next(pieces(islice(remaining, _FULL), self._due), None):
-            self._due *= 2
+            self._grow()
             yield some
 
     def end_piece(self) -> Steps[None]:
         """Publish the batch if it is large enough, and let the event loop run."""
         self._pieces += 1
         if self._pieces >= self._due or self.batch.is_full:
-            self._due *= 2
+            self._grow()
             yield from self.publish()
         yield Pause()
+
+    def _grow(self) -> None:
+        """Let the next batch take twice as many pieces; a full one has fewer than `_FULL`, however many partitions there are."""
+        self._due = min(self._due * 2, _FULL)
 
     def publish(self) -> Steps[None]:
         """Publish what is left at the end, or before something less urgent."""

@@ -15,7 +15,7 @@ from kafkalite.controller.control_requests import (
     StopReplica,
     UpdateMetadata,
 )
-from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.wire import OutgoingRequest, encode_commands
 from kafkalite.portions import in_one_go
@@ -256,3 +256,10 @@ def test_every_version_can_be_written_and_read(version: str) -> None:
 def test_versions_follow_the_inter_broker_protocol(text: str, versions: tuple[int, int, int]) -> None:
     settings = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse(text))
     assert settings.request_versions[:3] == versions
+
+
+def test_batches_of_a_million_partitions_grow_until_they_are_full() -> None:
+    """They once grew without a bound, which made the failover of 300,000 partitions fail, again and again."""
+    sizes = [len(some) for some in GrowingBatches(_cluster()).divide(range(1_000_000))]
+    assert sizes[:5] == [300, 600, 1200, 2400, 4800]
+    assert set(sizes[5:-1]) == {5000} and sum(sizes) == 1_000_000
