@@ -1,4 +1,4 @@
-"""The outcomes of changes by the id that the page gives each, so that a change whose answer was lost is asked about and not made twice.
+"""The outcomes of changes by the id that the page gives each, so that a change whose answer was lost is not made twice.
 
 Browsers break requests off when the network of the machine changes, as it does with each container that starts. Whether the change was made
 is then unknown to the page, which sends the same request again.
@@ -37,11 +37,13 @@ class Outcomes:
 
         async def answer_once(request: Request) -> Response:
             change_id = request.headers.get(CHANGE_ID, "")
+            if not 1 <= len(change_id) <= _LONGEST_ID:
+                return await endpoint(request)
             digest = hashlib.sha256(await request.body()).digest()  # only what has come whole is begun
             key = request.url.path, change_id, digest
             change = self._changes.get(key)
             if change is None:
-                if not 1 <= len(change_id) <= _LONGEST_ID or not self._make_room():
+                if not self._make_room():
                     return await endpoint(request)
                 change = self._changes[key] = asyncio.create_task(endpoint(request), name=f"change {change_id}")
             return await asyncio.shield(change)

@@ -358,7 +358,7 @@ class GrowingBatches:
         yield Pause()
 
     def _grow(self) -> None:
-        """Let the next batch take twice as many pieces; a full one has fewer than `_FULL`, however many partitions there are."""
+        """Let the next batch take twice as many pieces. No batch has more pieces than partitions, so `_FULL` bounds both."""
         self._due = min(self._due * 2, _FULL)
 
     def publish(self) -> Steps[None]:
