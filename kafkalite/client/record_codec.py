@@ -15,10 +15,7 @@ from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecor
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.protocol.record_batches.record_code import (
-    Columns,
-    new_writer,
-)
+from kafkalite.protocol.record_batches.record_code import Columns, RecordMemory, new_writer
 from kafkalite.protocol.record_batches.record_digest import RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
@@ -43,7 +40,8 @@ _PART_FACTOR = 4
 
 Row = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 """Timestamp in ms, key, value and headers of a record."""
-AddRecord = Callable[[int, bytes | None, bytes | None, Sequence[Header]], int]
+AddRecord = Callable[[int | None, bytes | None, bytes | None, Sequence[Header]], int]
+"""`RecordsWriter.add`."""
 
 RECORD_OVERHEAD_BYTES = 31
 """The most that a record takes beside the contents of key, value and headers."""
@@ -70,24 +68,30 @@ def check_record_size(
 
 
 class BatchWriter:
-    """A batch under construction. `add_record(timestamp, key, value, headers)`, a compiled function where there is one, returns the
-    record's size in bytes, or 0 for a record that does not fit into `target_bytes` any more; the first one always does."""
+    """A batch under construction, of up to `target_bytes`: what `RecordsWriter` says, whose `add` is a compiled function where there is
+    one, and what is around the records."""
 
-    __slots__ = ("_attributes", "_writer", "add_record")
+    __slots__ = ("_attributes", "_writer", "add", "append", "extend", "timestamp_at")
 
-    def __init__(self, target_bytes: int, *, is_transactional: bool = False) -> None:
-        self._writer = new_writer(target_bytes)
+    def __init__(
+        self, target_bytes: int, memory: RecordMemory | None = None, *, is_transactional: bool = False
+    ) -> None:
+        self._writer = writer = new_writer(target_bytes, memory)
         self._attributes = TRANSACTIONAL if is_transactional else 0
-        self.add_record: AddRecord = self._writer.append
+        self.add: AddRecord = writer.add
+        self.append = writer.append
+        self.extend: Callable[[Iterable[Row]], int] = writer.extend
+        self.timestamp_at = writer.timestamp_at
 
     @property
     def size_bytes(self) -> int:
         """Return the bytes of the batch so far, without compression."""
         return self._writer.size
 
-    def add_records(self, rows: Iterable[Row]) -> int:
-        """Add records until one does not fit any more; returns how many were added."""
-        return self._writer.extend(rows)
+    @property
+    def record_count(self) -> int:
+        """Return the number of records."""
+        return self._writer.count
 
     def build(self, codec: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Buffer:
         """Return the finished batch, compressed with `codec` where that makes it smaller. The writer is spent."""

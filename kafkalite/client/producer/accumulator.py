@@ -2,7 +2,7 @@
 
 The life of a batch: open (records are appended) → sealed (full, lingered long enough, or flushed) → in flight → done, or back in its
 queue to be sent again. Invariants:
-- A partition's queue holds its batches in the order in which they were opened; only the last may be open.
+- A partition's queue holds its batches in the order in which they were opened; only the last may be open, and is `open_batch` then.
 - Batches in flight are never in the queue; a batch that comes back goes before all that were opened later, and is sent again
   only when nothing of its partition is in flight.
 - `used_bytes` is the sum over all batches that are not done, and passes `buffer_memory` by at most one record.
@@ -21,6 +21,7 @@ from kafkalite.client.record_codec import AddRecord, BatchWriter, Row
 from kafkalite.client.record_reader import read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
+from kafkalite.protocol.record_batches.record_code import new_memory
 from kafkalite.protocol.record_batches.records import HEADER_SIZE, BatchHeader
 from kafkalite.types import Buffer, TopicPartition
 
@@ -38,6 +39,7 @@ class BatchState(Enum):
 
 _OPEN = BatchState.OPEN
 _VARLONG_BYTES = 10
+_ANY_BYTES = (1 << 63) - 1
 
 _ORDINAL_GAP = 1.0
 """Between the ordinals of two batches; the second half of a split batch gets one in between."""
@@ -55,10 +57,9 @@ class Batch:
     topic_partition: TopicPartition
     ordinal: float
     writer: BatchWriter
-    add_record: AddRecord
+    add: AddRecord
     """That of `writer`."""
     created_ms: float
-    size_bytes: int = HEADER_SIZE
     not_before_ms: float = 0.0
     state: BatchState = BatchState.OPEN
     attempts: int = 0
@@ -72,7 +73,6 @@ class Batch:
     base_offset: int = -1
     log_append_time: int = -1
     error: Exception | None = None
-    timestamps: list[int] = field(default_factory=list)
     callbacks: list[tuple[int, DeliveryCallback]] = field(default_factory=list)
     on_done: list[Callable[[], None]] = field(default_factory=list)
     parts: tuple[Batch, Batch] | None = None
@@ -82,7 +82,11 @@ class Batch:
 
     @property
     def record_count(self) -> int:
-        return len(self.timestamps)
+        return self.writer.record_count
+
+    @property
+    def size_bytes(self) -> int:
+        return self.writer.size_bytes
 
     def part_of(self, index: int) -> tuple[Batch, int]:
         """Return the batch in which record `index` travelled, and its place there: itself, or a part after a split."""
@@ -105,18 +109,19 @@ class Batch:
 class PartitionQueue:
     """The batches of one partition that wait, oldest first, and those in flight, oldest first."""
 
-    __slots__ = ("in_flight", "next_ordinal", "topic_partition", "waiting")
+    __slots__ = ("in_flight", "next_ordinal", "open_batch", "topic_partition", "waiting")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.waiting: deque[Batch] = deque()
+        self.open_batch: Batch | None = None
         self.in_flight: list[Batch] = []
         self.next_ordinal = 0
 
 
 class Accumulator:
     """The batches of all partitions of a producer, bounded by `buffer_memory`. `batch_size` and `buffer_memory` in bytes,
-    `linger_ms` in ms.
+    `linger_ms` in ms; a batch's own `add` takes up to `content_limit_bytes` of key and value, and asks `now_ms` for timestamps.
 
     `max_in_flight_per_partition` is 1 where order could not be kept otherwise (no idempotence, KIP-98), since of two requests in
     flight the first may fail and be sent again after the second.
@@ -130,57 +135,35 @@ class Accumulator:
         buffer_memory: int,
         max_in_flight_per_partition: int = 1,
         is_transactional: bool = False,
+        content_limit_bytes: int = _ANY_BYTES,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.batch_size = batch_size
         self.linger_ms = linger_ms
         self.buffer_memory = buffer_memory
+        self._memory = new_memory(buffer_memory, content_limit_bytes, now_ms)
         self.max_in_flight_per_partition = max_in_flight_per_partition
         self.is_transactional = is_transactional
-        self.used_bytes = 0
         self.unfinished = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
         self._flushing = 0
 
     @property
-    def has_room(self) -> bool:
-        """True if a record may be appended now, which passes `buffer_memory` by that one record at most."""
-        return self.used_bytes < self.buffer_memory
+    def used_bytes(self) -> int:
+        return self._memory.used_bytes
 
     @property
-    def room_bytes(self) -> int:
-        """Return how many bytes may be added before there is no room any more."""
-        return self.buffer_memory - self.used_bytes
-
-    def note_added(self, batch: Batch, size_bytes: int) -> None:
-        """Records of so many bytes were added to an open batch by its `add_record`."""
-        batch.size_bytes += size_bytes
-        self.used_bytes += size_bytes
+    def has_room(self) -> bool:
+        """True if a record may be appended now, which passes `buffer_memory` by that one record at most."""
+        return self._memory.used_bytes < self.buffer_memory
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
-        """Return the queue of a partition, for `append_to`; it is the same one for ever."""
+        """Return the queue of a partition; it is the same one for ever."""
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
-
-    def append_to(
-        self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-    ) -> Batch | None:
-        """Put a record into the queue's open batch; None when there is none, or the record does not fit into it any more."""
-        waiting = queue.waiting
-        if not waiting:
-            return None
-        batch = waiting[-1]
-        if batch.state is not _OPEN:
-            return None
-        size = batch.add_record(timestamp, key, value, headers)
-        if not size:
-            return None
-        batch.timestamps.append(timestamp)
-        batch.size_bytes += size
-        self.used_bytes += size
-        return batch
 
     def append_to_new(
         self,
@@ -191,13 +174,14 @@ class Accumulator:
         headers: Sequence[Header],
         now_ms: float,
     ) -> Batch:
-        """Put a record into a new batch, after `append_to` gave None; an open batch is complete with that."""
-        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
-            queue.waiting[-1].state = BatchState.SEALED
-        batch = self._open_batch(queue, now_ms, BatchWriter(self.batch_size, is_transactional=self.is_transactional))
-        batch.size_bytes += batch.add_record(timestamp, key, value, headers)
-        batch.timestamps.append(timestamp)
-        self.used_bytes += batch.size_bytes
+        """Put a record into a new batch, where the open one takes it no more; that is complete with this.
+
+        Raises as `RecordsWriter.append`; then there is no new batch.
+        """
+        writer = self._new_writer()
+        writer.append(timestamp, key, value, headers)
+        self._close_open(queue)
+        queue.open_batch = batch = self._enqueue(queue, now_ms, writer)
         return batch
 
     def add_complete(self, queue: PartitionQueue, rows: Sequence[Row], now_ms: float) -> Batch:
@@ -205,23 +189,35 @@ class Accumulator:
 
         TypeError, OverflowError and UnicodeEncodeError for a row that is no record; then there is no batch.
         """
-        writer = BatchWriter(self.batch_size, is_transactional=self.is_transactional)
-        count = writer.add_records(rows)
-        self.seal(queue.waiting)
-        batch = self._open_batch(queue, now_ms, writer)
-        batch.timestamps += [row[0] for row in rows[:count]]
-        batch.size_bytes = writer.size_bytes
+        writer = self._new_writer()
+        try:
+            writer.extend(rows)
+        except BaseException:
+            self._memory.used_bytes -= writer.size_bytes - HEADER_SIZE
+            raise
+        self._close_open(queue)
+        batch = self._enqueue(queue, now_ms, writer)
         batch.state = BatchState.SEALED
-        self.used_bytes += batch.size_bytes
         return batch
 
-    def _open_batch(self, queue: PartitionQueue, now_ms: float, writer: BatchWriter) -> Batch:
-        batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add_record, now_ms)
+    def _new_writer(self) -> BatchWriter:
+        return BatchWriter(self.batch_size, self._memory, is_transactional=self.is_transactional)
+
+    def _enqueue(self, queue: PartitionQueue, now_ms: float, writer: BatchWriter) -> Batch:
+        batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add, now_ms)
         queue.next_ordinal += 1
         queue.waiting.append(batch)
         self._active[queue.topic_partition] = queue
+        self._memory.used_bytes += HEADER_SIZE
         self.unfinished += 1
         return batch
+
+    @staticmethod
+    def _close_open(queue: PartitionQueue) -> None:
+        """Let the open batch of a queue, if there is one, take no more records."""
+        if queue.open_batch is not None:
+            queue.open_batch.state = BatchState.SEALED
+            queue.open_batch = None
 
     # what can be sent
 
@@ -267,6 +263,8 @@ class Accumulator:
         """Move the partition's first batch from waiting to in flight."""
         queue = self._queues[topic_partition]
         batch = queue.waiting.popleft()
+        if batch is queue.open_batch:
+            queue.open_batch = None
         batch.state = BatchState.IN_FLIGHT
         batch.attempts += 1
         queue.in_flight.append(batch)
@@ -296,7 +294,9 @@ class Accumulator:
             queue.in_flight.remove(batch)
         else:
             queue.waiting.remove(batch)
-        self.used_bytes -= batch.size_bytes
+            if batch is queue.open_batch:
+                queue.open_batch = None
+        self._memory.used_bytes -= batch.size_bytes
         self.unfinished -= 1
         if not queue.waiting and not queue.in_flight:
             self._active.pop(batch.topic_partition, None)
@@ -318,7 +318,7 @@ class Accumulator:
         position = bisect.bisect_left([each.ordinal for each in queue.waiting], batch.ordinal)
         queue.waiting.insert(position, first)
         queue.waiting.insert(position + 1, second)
-        self.used_bytes += first.size_bytes + second.size_bytes - batch.size_bytes
+        self._memory.used_bytes -= batch.size_bytes
         self.unfinished += 1
         batch.parts = (first, second)
 
@@ -332,11 +332,10 @@ class Accumulator:
     def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
         # A part's first timestamp is another one, from which others may be further away.
         room_bytes = batch.size_bytes + _VARLONG_BYTES * len(records)
-        writer = BatchWriter(room_bytes, is_transactional=self.is_transactional)
-        part = Batch(batch.topic_partition, ordinal, writer, writer.add_record, batch.created_ms)
-        for record in records:
-            part.size_bytes += part.add_record(record.timestamp, record.key, record.value, record.headers)
-            part.timestamps.append(record.timestamp)
+        writer = BatchWriter(room_bytes, self._memory, is_transactional=self.is_transactional)
+        part = Batch(batch.topic_partition, ordinal, writer, writer.add, batch.created_ms)
+        writer.extend((each.timestamp, each.key, each.value, each.headers) for each in records)
+        self._memory.used_bytes += HEADER_SIZE
         part.state = BatchState.SEALED
         part.attempts, part.may_be_written = batch.attempts, batch.may_be_written
         if batch.base_sequence >= 0:
@@ -383,9 +382,8 @@ class Accumulator:
     def end_flush(self) -> None:
         self._flushing -= 1
 
-    @staticmethod
-    def seal(batches: Iterable[Batch]) -> None:
+    def seal(self, batches: Iterable[Batch]) -> None:
         """Close open batches; later records go into new ones."""
         for batch in batches:
             if batch.state is BatchState.OPEN:
-                batch.state = BatchState.SEALED
+                self._close_open(self._queues[batch.topic_partition])

@@ -22,7 +22,7 @@ def metadata_of(batch: Batch, index: int) -> RecordMetadata:
     offset = batch.base_offset + index if batch.base_offset >= 0 else -1
     if batch.log_append_time >= 0:
         return RecordMetadata(topic, partition, offset, batch.log_append_time, LOG_APPEND_TIME)
-    return RecordMetadata(topic, partition, offset, batch.timestamps[index], CREATE_TIME)
+    return RecordMetadata(topic, partition, offset, batch.writer.timestamp_at(index), CREATE_TIME)
 
 
 def callback_for(on_delivery: OnDelivery) -> DeliveryCallback:

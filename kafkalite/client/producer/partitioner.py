@@ -7,35 +7,17 @@ keeps its number of partitions. Null keys go round robin (0, 1, 2, …), or stay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import mmh3
 
-from kafkalite.protocol.murmur2 import murmur2
-from kafkalite.protocol.record_batches.record_code import choose_partitions
+from kafkalite.protocol.record_batches.record_code import choose_partition, choose_partitions
 
 PartitionerName = Literal["murmur2", "round_robin", "sticky", "murmur3"]
 PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """(key, all partitions, partitions with a leader) -> partition, the signature that aiokafka and kafka-python use."""
 
-_REMEMBERED_KEY_BYTES = 64
-
 _NAMES: Final[tuple[str, ...]] = get_args(PartitionerName)
-
-
-@lru_cache(maxsize=16384)
-def _remembered_murmur2(key: bytes) -> int:
-    return murmur2(key)
-
-
-def murmur2_partition(key: bytes, partition_count: int) -> int:
-    """Return Kafka's default: the positive part of murmur2 of the key, modulo the number of partitions.
-
-    Short keys come again and again, and a hash in Python takes longer than the rest of a send: they are remembered.
-    """
-    hashed = _remembered_murmur2(key) if len(key) <= _REMEMBERED_KEY_BYTES else murmur2(key)
-    return (hashed & 0x7FFFFFFF) % partition_count
 
 
 def murmur3_partition(key: bytes, partition_count: int) -> int:
@@ -53,7 +35,7 @@ class Partitioner:
 
     def __init__(self, choice: PartitionerName | PartitionFunction = "murmur2") -> None:
         self._function: PartitionFunction | None = None
-        self._hash = murmur2_partition
+        self._hash: Callable[[bytes, int], int] = choose_partition
         self._sticky = False
         self._counters: dict[str, int] = {}
         if callable(choice):
@@ -81,7 +63,7 @@ class Partitioner:
         self, topic: str, keys: Sequence[bytes | None], partitions: Sequence[int], available: Sequence[int]
     ) -> list[int | None]:
         """Return what `partition` does for each key; None for a null key that goes with its batch, where these are sticky."""
-        if self._function is None and self._hash is murmur2_partition:
+        if self._function is None and self._hash is choose_partition:
             found = choose_partitions(keys, len(partitions))
             if self._sticky or None not in found:
                 return found

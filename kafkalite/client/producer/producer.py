@@ -26,7 +26,7 @@ from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.producer import columns
-from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
+from kafkalite.client.producer.accumulator import Accumulator, Batch, PartitionQueue
 from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
@@ -69,7 +69,6 @@ class Producer:
         self.takes_bytes = chosen.key_serializer is None and chosen.value_serializer is None
         self._routes: dict[str, Route] = {}
         self.crowded = False
-        self._buffer_memory = chosen.buffer_memory
         self.partitioner = Partitioner(chosen.partitioner)
         self._max_block_s = chosen.max_block_ms / 1000
         self._max_request_size = chosen.max_request_size
@@ -81,6 +80,8 @@ class Producer:
             buffer_memory=chosen.buffer_memory,
             max_in_flight_per_partition=chosen.max_in_flight_per_partition,
             is_transactional=chosen.transactional_id is not None,
+            content_limit_bytes=self._surely_fitting_bytes,
+            now_ms=None if chosen.clock is None else chosen.clock.now_ms,
         )
         sequences = SequenceNumbers() if chosen.idempotent else None
         self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._on_progress, self.flush)
@@ -143,9 +144,22 @@ class Producer:
         `transactional_id` also TransactionStateError outside of a transaction, and the error of a transaction that failed; any but
         SerializationError makes the transaction one that failed.
         """
-        if not self.takes_bytes or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
+        if not (self.takes_bytes and (type(value) is bytes or value is None) and (key is None or type(key) is bytes)):
             key, value = self.serialize_record(topic, key, value)
         delivery = Delivery()
+        if partition is not None and headers is None and on_delivery is None:
+            # As `try_append` does, written out: the call would cost as much as what it does here.
+            try:
+                route = self._routes[topic]
+                batch = route.queues[partition].open_batch
+            except KeyError:
+                batch = None
+            if batch is not None and route.view is self._cluster.view and self._sender.refusal is None:
+                index = batch.add(timestamp_ms, key, value, _NO_HEADERS)
+                if index >= 0:
+                    delivery.batch = batch
+                    delivery.index = index
+                    return delivery
         try:
             if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
                 await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
@@ -173,9 +187,7 @@ class Producer:
         ClientError MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION (by the partitioner's choice), and what the partitioner raises.
         """
         route = self._routes.get(topic)
-        if route is None or route.view is not self._cluster.view or self._accumulator.used_bytes >= self._buffer_memory:
-            return False
-        if self._sender.refusal is not None:
+        if route is None or route.view is not self._cluster.view or self._sender.refusal is not None:
             return False
         chosen = partition
         if chosen is None:
@@ -193,15 +205,15 @@ class Producer:
             check_record_size(topic, key, value, headers, self._max_request_size)
         else:
             headers = _NO_HEADERS
-            if (len(key) if key else 0) + (len(value) if value else 0) > self._surely_fitting_bytes:
-                check_record_size(topic, key, value, headers, self._max_request_size)
-        if timestamp_ms is None:
-            timestamp_ms = self._clock.now_ms()
-        batch = self._accumulator.append_to(queue, timestamp_ms, key, value, headers)
-        if batch is None:
-            batch = self._append_to_new(topic, queue, timestamp_ms, key, value, headers)
+        batch = queue.open_batch
+        index = -1 if batch is None else batch.add(timestamp_ms, key, value, headers)
+        if batch is None or index < 0:
+            if not self._accumulator.has_room:
+                return False
+            check_record_size(topic, key, value, headers, self._max_request_size)
+            batch, index = self._append_to_new(topic, queue, timestamp_ms, key, value, headers), 0
         delivery.batch = batch
-        delivery.index = index = len(batch.timestamps) - 1
+        delivery.index = index
         if on_delivery is not None:
             batch.callbacks.append((index, callback_for(on_delivery)))
         return True
@@ -210,14 +222,16 @@ class Producer:
         self,
         topic: str,
         queue: PartitionQueue,
-        timestamp_ms: int,
+        timestamp_ms: int | None,
         key: bytes | None,
         value: bytes | None,
         headers: list[Header],
     ) -> Batch:
-        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
+        if queue.open_batch is not None:
             self.partitioner.batch_filled(topic)
             self.crowded = True
+        if timestamp_ms is None:
+            timestamp_ms = self._clock.now_ms()
         now_ms = asyncio.get_running_loop().time() * 1000
         batch = self._accumulator.append_to_new(queue, timestamp_ms, key, value, headers, now_ms)
         if self._sender.transactions is not None:

@@ -78,32 +78,21 @@ class RecordQueue:
 
     def _append_alike(self, core: Producer, topic: str, partition: int, batch: Batch) -> None:
         """Put records of this partition into its open batch, as long as such come, and fit."""
-        records, popleft = self.records, self.records.popleft
-        accumulator, largest_bytes, now_ms = core._accumulator, core._surely_fitting_bytes, core._clock.now_ms()
-        room_bytes = accumulator.room_bytes
-        add_record, timestamps, added_bytes, content_bytes = batch.add_record, batch.timestamps, 0, 0
-        first = len(timestamps)
+        records, popleft, add, now_ms = self.records, self.records.popleft, batch.add, core._clock.now_ms()
+        taken_bytes = 0
         try:
-            while records and added_bytes < room_bytes:
+            while records:
                 delivery, its_topic, value, key, its_partition, timestamp_ms, headers, on_delivery = records[0]
                 if its_partition != partition or its_topic != topic or headers:
                     break
-                content = (len(key) if key else 0) + (len(value) if value else 0)
-                if content > largest_bytes:
-                    break
-                if timestamp_ms is None:
-                    timestamp_ms = now_ms
-                size = add_record(timestamp_ms, key, value, _NO_HEADERS)
-                if not size:
+                index = add(now_ms if timestamp_ms is None else timestamp_ms, key, value, _NO_HEADERS)
+                if index < 0:
                     break
                 delivery.batch = batch
-                delivery.index = len(timestamps)
-                timestamps.append(timestamp_ms)
-                added_bytes += size
-                content_bytes += content
+                delivery.index = index
+                taken_bytes += RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
                 popleft()
                 if on_delivery is not None:
-                    batch.callbacks.append((delivery.index, callback_for(on_delivery)))
+                    batch.callbacks.append((index, callback_for(on_delivery)))
         finally:
-            self.taken_bytes += content_bytes + RECORD_BYTES * (len(timestamps) - first)
-            accumulator.note_added(batch, added_bytes)
+            self.taken_bytes += taken_bytes

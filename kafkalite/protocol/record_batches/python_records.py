@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import struct
+import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, SupportsInt, TypeAlias
 
@@ -28,6 +30,7 @@ _COUNT_MAX: Final = (1 << 31) - 1
 _RECORD_BYTES_MAX: Final = (1 << 31) - 1
 _LONG_MAX: Final = (1 << 63) - 1
 _LONGEST_LENGTH_BYTES: Final = 5
+_REMEMBERED_KEY_BYTES: Final = 64
 _ROW: Final = struct.Struct("<iqq")
 _ROW_LENGTH: Final = struct.Struct("<i")
 
@@ -236,12 +239,26 @@ def _strings(bounds: Sequence[int], data: Buffer, nulls: Buffer | None) -> Itera
             raise ValueError(f"row {row} has a key or value that lies outside of the data")
 
 
+def choose_partition(key: Buffer, count: int) -> int:
+    """Do as `record_code.choose_partition` says."""
+    encoded = bytes(memoryview(key))
+    if count <= 0:
+        raise ValueError(f"{count} partitions")
+    hashed = _remembered_murmur2(encoded) if len(encoded) <= _REMEMBERED_KEY_BYTES else murmur2(encoded)
+    return (hashed & 0x7FFFFFFF) % count
+
+
+@lru_cache(maxsize=16384)
+def _remembered_murmur2(key: bytes) -> int:
+    """Return the hash of a key. Short ones come again and again, and a hash in Python takes longer than the rest of a send."""
+    return murmur2(key)
+
+
 def choose_partitions(keys: Iterable[Buffer | None], count: int) -> list[int | None]:
     """Do as `record_code.choose_partitions` says."""
     if count <= 0:
         raise ValueError(f"{count} partitions")
-    encoded = map(_as_bytes, keys)
-    return [None if key is None else (murmur2(key) & 0x7FFFFFFF) % count for key in encoded]
+    return [None if key is None else choose_partition(key, count) for key in keys]
 
 
 def find_starts(data: Buffer, position: int, end: int, count: int) -> array[int]:
@@ -269,13 +286,40 @@ def _as_bytes(content: Buffer | None) -> bytes | None:
     return content if content is None or type(content) is bytes else bytes(memoryview(content))
 
 
+class RecordMemory:
+    """What the batches of a producer share, as `record_code.RecordMemory` says."""
+
+    __slots__ = ("content_limit_bytes", "limit_bytes", "now_ms", "used_bytes")
+
+    def __init__(self, limit_bytes: int, content_limit_bytes: int, now_ms: Callable[[], int] | None = None) -> None:
+        self.used_bytes = 0
+        self.limit_bytes = limit_bytes
+        self.content_limit_bytes = content_limit_bytes
+        self.now_ms = now_ms or _system_ms
+
+
+def _system_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class RecordsWriter:
     """A batch under construction, as `record_code.RecordsWriter` says."""
 
-    __slots__ = ("_batch", "_target_bytes", "base_timestamp", "count", "max_timestamp", "size")
+    __slots__ = (
+        "_batch",
+        "_memory",
+        "_target_bytes",
+        "_timestamps",
+        "base_timestamp",
+        "count",
+        "max_timestamp",
+        "size",
+    )
 
-    def __init__(self, target_bytes: int) -> None:
+    def __init__(self, target_bytes: int, memory: RecordMemory | None = None) -> None:
         self._target_bytes = target_bytes
+        self._memory = memory
+        self._timestamps = array("q")
         self._batch: bytearray | None = bytearray(_BATCH_HEADER_BYTES)
         self.count, self.size = 0, _BATCH_HEADER_BYTES
         self.base_timestamp = self.max_timestamp = -1
@@ -303,7 +347,28 @@ class RecordsWriter:
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.count = count + 1
+        if self._memory is not None:
+            self._memory.used_bytes += len(encoded)
+            self._timestamps.append(timestamp)
         return len(encoded)
+
+    def add(self, timestamp: int | None, key: bytes | None, value: bytes | None, headers: Headers) -> int:
+        """Return the index of the record that was added, -1 without one."""
+        memory = self._memory
+        if memory is None:
+            raise ValueError("a writer without a memory of its producer")
+        content_bytes = (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if content_bytes > memory.content_limit_bytes or memory.used_bytes >= memory.limit_bytes:
+            return -1
+        if timestamp is None:
+            timestamp = memory.now_ms()
+        return self.count - 1 if self.append(timestamp, key, value, headers) else -1
+
+    def timestamp_at(self, index: int) -> int:
+        """Return the timestamp of a record."""
+        if not 0 <= index < len(self._timestamps):
+            raise IndexError(f"no timestamp of a record {index} was kept")
+        return self._timestamps[index]
 
     def extend(self, records: Iterable[tuple[int, bytes | None, bytes | None, Headers]]) -> int:
         """Append records until one does not fit; returns how many were added."""

@@ -37,8 +37,22 @@ EVERYTHING: Final = KEYS | VALUES | HEADERS
 LEAST_TIMESTAMP: Final = -(1 << 63)
 
 
+class RecordMemory(Protocol):
+    """What the batches of a producer share: the bytes that they take (`used_bytes`), which may pass `limit_bytes` by one record, the most
+    bytes of key and value together that `RecordsWriter.add` takes, and the clock."""
+
+    used_bytes: int
+
+    @property
+    def limit_bytes(self) -> int:
+        """Return from how many bytes on no record is added."""
+
+
 class RecordsWriter(Protocol):
-    """A batch under construction, of up to `target_bytes` with its header; the first record always fits."""
+    """A batch under construction, of up to `target_bytes` with its header; the first record always fits.
+
+    Records of a writer with a `RecordMemory` are counted there, and their timestamps are kept for as long as the writer.
+    """
 
     @property
     def count(self) -> int:
@@ -63,6 +77,16 @@ class RecordsWriter(Protocol):
         UnicodeEncodeError; then nothing was added.
         """
 
+    def add(self, timestamp: int | None, key: bytes | None, value: bytes | None, headers: Headers) -> int:
+        """Return the index of the record that was added. None for the timestamp is now, by the memory's clock.
+
+        Return -1, with nothing added, where it does not fit any more, its content is larger than the memory says, or the memory is full.
+        Raises as `append`, and ValueError without a memory.
+        """
+
+    def timestamp_at(self, index: int) -> int:
+        """Return the timestamp of a record. Raises IndexError without such a record, or without a memory."""
+
     def extend(self, records: Iterable[tuple[int, bytes | None, bytes | None, Headers]]) -> int:
         """Append records (timestamp, key, value, headers) until one does not fit; returns how many were added. Raises as `append`."""
 
@@ -71,8 +95,10 @@ class RecordsWriter(Protocol):
 
 
 _FUNCTIONS: Final = (
+    "RecordMemory",
     "RecordsWriter",
     "check_in_order",
+    "choose_partition",
     "choose_partitions",
     "digest_batches",
     "digest_records",
@@ -179,11 +205,18 @@ Return 16 bytes for each, murmur3 (x64, 128 bits) of what `python_records.hash_r
 or bounds that lie outside of the data.
 """
 
-choose_partitions: Final[Callable[[Iterable[Buffer | None], int], list[int | None]]] = _code.choose_partitions
-"""Return for each key its partition of so many, as Kafka's default partitioner (murmur2); None for a null key. Raises TypeError."""
+choose_partition: Final[Callable[[Buffer, int], int]] = _code.choose_partition
+"""Return the partition of a key, of so many, as Kafka's default partitioner (murmur2). Raises TypeError for what has no bytes."""
 
-new_writer: Final[Callable[[int], RecordsWriter]] = _code.RecordsWriter
-"""Return a writer of a batch of up to so many bytes."""
+choose_partitions: Final[Callable[[Iterable[Buffer | None], int], list[int | None]]] = _code.choose_partitions
+"""Return for each key what `choose_partition` does; None for a null key. Raises as that."""
+
+new_memory: Final[Callable[[int, int, Callable[[], int] | None], RecordMemory]] = _code.RecordMemory
+"""Return a memory of so many bytes, for records with at most so many bytes of key and value, and with a clock that returns milliseconds
+since 1970 UTC; None for the machine's, which compiled code reads itself."""
+
+new_writer: Final[Callable[[int, RecordMemory | None], RecordsWriter]] = _code.RecordsWriter
+"""Return a writer of a batch of up to so many bytes, with a memory or without."""
 
 
 def readable(data: Buffer) -> Buffer:

@@ -334,7 +334,7 @@ def build_batch(
 
     Meant for what the broker itself writes and for tests.
     """
-    writer = new_writer(_ANY_BYTES)
+    writer = new_writer(_ANY_BYTES, None)
     writer.extend((record.timestamp, record.key, record.value, record.headers) for record in records)
     return complete_batch(
         writer,

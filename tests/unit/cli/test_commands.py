@@ -71,7 +71,7 @@ def test_the_version_says_what_reads_and_writes_records(
 def put(cluster: FakeCluster, tp: TopicPartition, *records: tuple[Any, ...]) -> None:
     writer = BatchWriter(1 << 20)
     for timestamp, key, value, headers in records:
-        writer.add_record(timestamp, key, value, headers)
+        writer.append(timestamp, key, value, headers)
     cluster.append(tp, writer.build(0))
 
 

@@ -38,7 +38,7 @@ def test_what_is_written_is_read(records: list, codec: int) -> None:
     writer = BatchWriter(1 << 20)
     size = HEADER_SIZE
     for timestamp, key, value, headers in records:
-        taken = writer.add_record(timestamp, key, value, headers)
+        taken = writer.append(timestamp, key, value, headers)
         assert 0 < taken <= record_bytes_bound(key, value, headers)
         size += taken
     batch = writer.build(codec, 7, 1, 40)
@@ -54,28 +54,28 @@ def test_what_is_written_is_read(records: list, codec: int) -> None:
 
 def test_a_batch_ends_at_its_size_but_takes_one_record_always() -> None:
     writer = BatchWriter(200)
-    assert writer.add_record(0, None, b"x" * 500, []) > 500
-    assert writer.add_record(0, None, b"x", []) == 0
+    assert writer.append(0, None, b"x" * 500, []) > 500
+    assert writer.append(0, None, b"x", []) == 0
     assert BatchHeader.read(writer.build(0)).records_count == 1
 
 
 def test_compression_that_does_not_pay_is_left_out() -> None:
     writer = BatchWriter(1000)
-    writer.add_record(0, None, bytes(range(60)), [])
+    writer.append(0, None, bytes(range(60)), [])
     assert BatchHeader.read(writer.build(1)).codec == 0
 
 
 def test_reading_begins_at_the_offset_asked_for() -> None:
     writer = BatchWriter(1000)
     for _ in range(5):
-        writer.add_record(0, None, b"x", [])
+        writer.append(0, None, b"x", [])
     batch = writer.build(4)
     assert [r.offset for r in read_records(batch, BatchHeader.read(batch), "t", 0, 3)] == [3, 4]
 
 
 def test_another_producer_state_keeps_the_records() -> None:
     writer = BatchWriter(1000)
-    writer.add_record(5, b"k", b"v" * 100, [("h", None)])
+    writer.append(5, b"k", b"v" * 100, [("h", None)])
     batch = with_producer_state(writer.build(4, 1, 0, 0), 9, 2, 77)
     header = BatchHeader.read(batch)
     assert has_valid_crc(batch, header) and (header.producer_id, header.base_sequence) == (9, 77)
@@ -85,7 +85,7 @@ def test_another_producer_state_keeps_the_records() -> None:
 @pytest.mark.parametrize("codec", [0, 4])
 def test_damaged_records_are_named_with_their_partition(codec: int) -> None:
     writer = BatchWriter(1000)
-    writer.add_record(5, b"k", b"v" * 100, [])
+    writer.append(5, b"k", b"v" * 100, [])
     batch = bytearray(writer.build(codec))
     batch[HEADER_SIZE:] = b"\x7f" * (len(batch) - HEADER_SIZE)
     (header,) = iter_batches(batch)

@@ -47,7 +47,7 @@ def test_copies_are_equal(record: ConsumerRecord) -> None:
 
 def test_records_that_were_read_are_equal_to_constructed_ones(record: ConsumerRecord) -> None:
     writer = BatchWriter(1000)
-    assert writer.add_record(record.timestamp, record.key, record.value, list(record.headers))
+    assert writer.append(record.timestamp, record.key, record.value, list(record.headers))
     data = writer.build(0)
     (read,) = read_records(data, BatchHeader.read(data), "t", 3, 0)
     assert type(read) is ConsumerRecord

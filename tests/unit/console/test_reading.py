@@ -28,7 +28,7 @@ def write(cluster: FakeCluster, place: TopicPartition, *records: tuple[int, byte
     """A batch of (timestamp, value)."""
     writer = BatchWriter(1 << 20)
     for timestamp, value in records:
-        writer.add_record(timestamp, b"k", value, [("h", b"header of it")])
+        writer.append(timestamp, b"k", value, [("h", b"header of it")])
     cluster.append(place, writer.build(0))
 
 
@@ -129,7 +129,7 @@ def transactional(cluster: FakeCluster, producer_id: int, *values: str, commit: 
     """A batch of a transaction in partition 0, and the marker that ends it if it was ended."""
     writer = BatchWriter(1 << 20, is_transactional=True)
     for value in values:
-        writer.add_record(1000, b"k", value.encode(), [])
+        writer.append(1000, b"k", value.encode(), [])
     begin = cluster.end(T0)
     cluster.append(T0, writer.build(0, producer_id, 0, 0))
     if commit is not None:

@@ -23,7 +23,7 @@ SOURCE_ID, TARGET_ID = b"s" * 16, b"t" * 16
 
 def batch(value: bytes) -> bytes:
     writer = BatchWriter(1 << 20)
-    writer.add_record(1000, None, value, [])
+    writer.append(1000, None, value, [])
     return bytes(writer.build(0))
 
 

@@ -40,7 +40,7 @@ def fill(cluster: FakeCluster, tp: TopicPartition, count: int, *, batch_records:
     while number < count:
         writer = BatchWriter(1 << 20)
         for _ in range(min(batch_records, count - number)):
-            writer.add_record(first_ms + number * 1000, b"k", b"%d" % number, [])
+            writer.append(first_ms + number * 1000, b"k", b"%d" % number, [])
             number += 1
         cluster.append(tp, writer.build(0))
 

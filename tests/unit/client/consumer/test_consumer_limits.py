@@ -43,7 +43,7 @@ def test_a_value_that_cannot_be_decoded_names_its_place_and_can_be_passed() -> N
     cluster = FakeCluster({"t": 1})
     writer = BatchWriter(1000)
     for value in (b"1", b"{", b"3"):
-        writer.add_record(0, None, value, [])
+        writer.append(0, None, value, [])
     cluster.append(T0, writer.build(0))
 
     async def scenario() -> None:

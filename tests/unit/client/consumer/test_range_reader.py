@@ -56,7 +56,7 @@ def fill(cluster: FakeCluster, count: int, batch_records: int, codec: int = 0) -
         writer = BatchWriter(1 << 20)
         for number in range(first, min(first + batch_records, count)):
             key = None if number % 3 else b"k%d" % number
-            writer.add_record(1000 + number, key, b"%d" % number, [("h", b"x")] if number == 7 else [])
+            writer.append(1000 + number, key, b"%d" % number, [("h", b"x")] if number == 7 else [])
         cluster.append(T0, writer.build(codec))
 
 

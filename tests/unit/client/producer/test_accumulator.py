@@ -25,10 +25,10 @@ def accumulator(
 def put(target: Accumulator, tp: TopicPartition, value: bytes = b"v" * 50, now_ms: float = 0.0) -> tuple[Batch, bool]:
     """Append a record as the producer does. Return its batch, and whether it filled another one."""
     queue = target.queue(tp)
-    batch = target.append_to(queue, 0, None, value, [])
-    if batch is not None:
+    batch = queue.open_batch
+    if batch is not None and batch.add(0, None, value, []) >= 0:
         return batch, False
-    is_filled = bool(queue.waiting) and queue.waiting[-1].state is BatchState.OPEN
+    is_filled = batch is not None
     return target.append_to_new(queue, 0, None, value, [], now_ms), is_filled
 
 

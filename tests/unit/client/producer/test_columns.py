@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafkalite.client.errors import ClientClosedError, ClientError
-from kafkalite.client.producer.partitioner import murmur2_partition
 from kafkalite.client.record_reader import read_records
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.record_batches.record_code import choose_partition
 from kafkalite.protocol.record_batches.records import BatchHeader, iter_batches
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster, values_in
@@ -47,7 +47,7 @@ def test_keys_choose_partitions_as_for_single_records(partitioner: str) -> None:
     assert logs[0] == logs[1]
     assert sum(map(len, logs[0])) == 300
     if partitioner != "murmur3":
-        assert all(murmur2_partition(key, 3) == number for number, log in enumerate(logs[0]) for key, _, _ in log)
+        assert all(choose_partition(key, 3) == number for number, log in enumerate(logs[0]) for key, _, _ in log)
 
 
 def test_null_keys_fill_a_batch_and_then_the_next_partitions() -> None:
@@ -105,7 +105,7 @@ def test_partitions_that_are_given_win() -> None:
 
     run(scenario())
     assert values_in(cluster, TopicPartition("t", 2))[:1] == [b"a"]
-    assert b"b" in values_in(cluster, TopicPartition("t", murmur2_partition(b"k", 3)))
+    assert b"b" in values_in(cluster, TopicPartition("t", choose_partition(b"k", 3)))
 
 
 def test_a_partition_that_is_given_takes_no_turn_of_others() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import mmh3
 import pytest
 
-from kafkalite.client.producer.partitioner import Partitioner, murmur2_partition
+from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.protocol.murmur2 import murmur2
+from kafkalite.protocol.record_batches.record_code import choose_partition
 from tests.unit.client.java_vectors import KEYS, PARTITION_COUNT, recorded_partitions
 
 ALL = (0, 1, 2, 3, 4, 5)
@@ -36,7 +37,7 @@ def test_sticky_null_keys_stay_until_a_batch_is_full() -> None:
 def test_keys_go_where_java_puts_them(choice: str) -> None:
     partitioner = Partitioner(choice)
     for key in (b"", b"a", b"N14228", b"k" * 100):
-        assert partitioner.partition("t", key, ALL, ()) == (murmur2(key) & 0x7FFFFFFF) % 6 == murmur2_partition(key, 6)
+        assert partitioner.partition("t", key, ALL, ()) == (murmur2(key) & 0x7FFFFFFF) % 6 == choose_partition(key, 6)
 
 
 def test_murmur3_is_that_of_mmh3() -> None:
@@ -60,6 +61,6 @@ def test_an_unknown_name_is_refused() -> None:
 
 
 def test_partitions_of_ten_thousand_keys_are_javas() -> None:
-    ours = [murmur2_partition(key, PARTITION_COUNT) for key in KEYS]
+    ours = [choose_partition(key, PARTITION_COUNT) for key in KEYS]
     assert len(ours) == 10_000
     assert ours == recorded_partitions()

@@ -18,7 +18,6 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalite.client.producer.partitioner import murmur2_partition
 from kafkalite.errors import KafkaError
 from kafkalite.portions import in_one_go
 from kafkalite.protocol.record_batches import python_records, record_code
@@ -459,4 +458,4 @@ def test_partitions_of_keys(compiled: ModuleType, keys: list[bytes | None], coun
     found = outcome(compiled.choose_partitions, keys, count)
     assert found == outcome(python_records.choose_partitions, keys, count)
     if count > 0:
-        assert found.result == [None if key is None else murmur2_partition(key, count) for key in keys]
+        assert found.result == [None if key is None else record_code.choose_partition(key, count) for key in keys]
