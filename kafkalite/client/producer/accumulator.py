@@ -22,7 +22,7 @@ from kafkalite.client.record_reader import read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
 from kafkalite.protocol.record_batches.record_code import new_memory
-from kafkalite.protocol.record_batches.records import HEADER_SIZE, BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import Buffer, TopicPartition
 
 DeliveryCallback = Callable[["Batch", int], None]
@@ -144,7 +144,6 @@ class Accumulator:
         self._memory = new_memory(buffer_memory, content_limit_bytes, now_ms)
         self.max_in_flight_per_partition = max_in_flight_per_partition
         self.is_transactional = is_transactional
-        self.unfinished = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
         self._flushing = 0
@@ -152,6 +151,11 @@ class Accumulator:
     @property
     def used_bytes(self) -> int:
         return self._memory.used_bytes
+
+    @property
+    def unfinished(self) -> int:
+        """Return the number of batches that are not done."""
+        return sum(len(queue.in_flight) + len(queue.waiting) for queue in self._active.values())
 
     @property
     def has_room(self) -> bool:
@@ -178,10 +182,10 @@ class Accumulator:
 
         Raises as `RecordsWriter.append`; then there is no new batch.
         """
-        writer = self._new_writer()
-        writer.append(timestamp, key, value, headers)
-        self._close_open(queue)
-        queue.open_batch = batch = self._enqueue(queue, now_ms, writer)
+        batch = self._enqueue(
+            queue, now_ms, BatchState.OPEN, lambda writer: writer.append(timestamp, key, value, headers)
+        )
+        queue.open_batch = batch
         return batch
 
     def add_complete(self, queue: PartitionQueue, rows: Sequence[Row], now_ms: float) -> Batch:
@@ -189,27 +193,25 @@ class Accumulator:
 
         TypeError, OverflowError and UnicodeEncodeError for a row that is no record; then there is no batch.
         """
-        writer = self._new_writer()
+        return self._enqueue(queue, now_ms, BatchState.SEALED, lambda writer: writer.extend(rows))
+
+    def _enqueue(
+        self, queue: PartitionQueue, now_ms: float, state: BatchState, fill: Callable[[BatchWriter], int]
+    ) -> Batch:
+        """Return a batch with the records that `fill` writes, behind all others, none of which is open any more. Raises as `fill`; then
+        there is no new batch."""
+        writer = BatchWriter(self.batch_size, self._memory, is_transactional=self.is_transactional)
         try:
-            writer.extend(rows)
+            fill(writer)
         except BaseException:
-            self._memory.used_bytes -= writer.size_bytes - HEADER_SIZE
+            if writer.record_count:
+                self._memory.used_bytes -= writer.size_bytes
             raise
         self._close_open(queue)
-        batch = self._enqueue(queue, now_ms, writer)
-        batch.state = BatchState.SEALED
-        return batch
-
-    def _new_writer(self) -> BatchWriter:
-        return BatchWriter(self.batch_size, self._memory, is_transactional=self.is_transactional)
-
-    def _enqueue(self, queue: PartitionQueue, now_ms: float, writer: BatchWriter) -> Batch:
-        batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add, now_ms)
+        batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add, now_ms, state=state)
         queue.next_ordinal += 1
-        queue.waiting.append(batch)
         self._active[queue.topic_partition] = queue
-        self._memory.used_bytes += HEADER_SIZE
-        self.unfinished += 1
+        queue.waiting.append(batch)
         return batch
 
     @staticmethod
@@ -264,7 +266,7 @@ class Accumulator:
         queue = self._queues[topic_partition]
         batch = queue.waiting.popleft()
         if batch is queue.open_batch:
-            queue.open_batch = None
+            self._close_open(queue)
         batch.state = BatchState.IN_FLIGHT
         batch.attempts += 1
         queue.in_flight.append(batch)
@@ -295,9 +297,8 @@ class Accumulator:
         else:
             queue.waiting.remove(batch)
             if batch is queue.open_batch:
-                queue.open_batch = None
+                self._close_open(queue)
         self._memory.used_bytes -= batch.size_bytes
-        self.unfinished -= 1
         if not queue.waiting and not queue.in_flight:
             self._active.pop(batch.topic_partition, None)
         batch.finish(error, base_offset, log_append_time)
@@ -319,7 +320,6 @@ class Accumulator:
         queue.waiting.insert(position, first)
         queue.waiting.insert(position + 1, second)
         self._memory.used_bytes -= batch.size_bytes
-        self.unfinished += 1
         batch.parts = (first, second)
 
         def part_done() -> None:
@@ -335,7 +335,6 @@ class Accumulator:
         writer = BatchWriter(room_bytes, self._memory, is_transactional=self.is_transactional)
         part = Batch(batch.topic_partition, ordinal, writer, writer.add, batch.created_ms)
         writer.extend((each.timestamp, each.key, each.value, each.headers) for each in records)
-        self._memory.used_bytes += HEADER_SIZE
         part.state = BatchState.SEALED
         part.attempts, part.may_be_written = batch.attempts, batch.may_be_written
         if batch.base_sequence >= 0:

@@ -31,7 +31,7 @@ from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
-from kafkalite.client.producer.route import Route
+from kafkalite.client.producer.route import Route, Routes
 from kafkalite.client.producer.sender import Sender
 from kafkalite.client.producer.sequence_numbers import SequenceNumbers
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, check_record_size
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BYTES_OR_NONE = (bytes, type(None))
 _NO_HEADERS: list[Header] = []
 
 
@@ -67,9 +66,9 @@ class Producer:
         self._clock = chosen.clock or SystemClock()
         self._serializers: dict[str, tuple[Serializer, Serializer]] = {}
         self.takes_bytes = chosen.key_serializer is None and chosen.value_serializer is None
-        self._routes: dict[str, Route] = {}
         self.crowded = False
         self.partitioner = Partitioner(chosen.partitioner)
+        self._chooses_by_record = self.partitioner.chooses_by_record
         self._max_block_s = chosen.max_block_ms / 1000
         self._max_request_size = chosen.max_request_size
         self._surely_fitting_bytes = chosen.max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
@@ -83,10 +82,12 @@ class Producer:
             content_limit_bytes=self._surely_fitting_bytes,
             now_ms=None if chosen.clock is None else chosen.clock.now_ms,
         )
-        sequences = SequenceNumbers() if chosen.idempotent else None
-        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._on_progress, self.flush)
-        self._sending: asyncio.Task[None] | None = None
+        self._routes = Routes(self._cluster, self._accumulator)
+        self._route_of = self._routes.by_topic
         self._room = asyncio.Event()
+        sequences = SequenceNumbers() if chosen.idempotent else None
+        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._room.set, self.flush)
+        self._sending: asyncio.Task[None] | None = None
         self._closing = False
 
     @classmethod
@@ -146,30 +147,28 @@ class Producer:
         """
         if not (self.takes_bytes and (type(value) is bytes or value is None) and (key is None or type(key) is bytes)):
             key, value = self.serialize_record(topic, key, value)
-        delivery = Delivery()
-        if partition is not None and headers is None and on_delivery is None:
-            # As `try_append` does, written out: the call would cost as much as what it does here.
+        if headers is None and on_delivery is None:
+            # As `try_append` would do; its calls cost as much as what is done here.
             try:
-                route = self._routes[topic]
-                batch = route.queues[partition].open_batch
-            except KeyError:
+                route = self._route_of[topic]
+                if partition is None and self._chooses_by_record:
+                    partition = self.partitioner.partition(
+                        topic, key, route.topic.all_partitions, route.topic.available
+                    )
+                batch = None if partition is None else route.queues[partition].open_batch
+            except KeyError:  # a topic or a partition that is not known yet
                 batch = None
-            if batch is not None and route.view is self._cluster.view and self._sender.refusal is None:
-                index = batch.add(timestamp_ms, key, value, _NO_HEADERS)
-                if index >= 0:
-                    delivery.batch = batch
-                    delivery.index = index
-                    return delivery
-        try:
-            if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
-                await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            elif self.crowded:
-                self.crowded = False
-                await asyncio.sleep(0)  # a busy caller must not keep the sender from running
-        except ClientError as problem:
-            self.send_failed(problem)
-            raise
-        return delivery
+            if (
+                batch is not None
+                and route.view is self._cluster.view
+                and self._sender.refusal is None
+                and (index := batch.add(timestamp_ms, key, value, _NO_HEADERS)) >= 0
+            ):
+                delivery = Delivery()
+                delivery.batch = batch
+                delivery.index = index
+                return delivery
+        return await self.send_bytes(topic, value, key, partition, timestamp_ms, headers, on_delivery)
 
     def try_append(
         self,
@@ -186,7 +185,7 @@ class Producer:
 
         ClientError MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION (by the partitioner's choice), and what the partitioner raises.
         """
-        route = self._routes.get(topic)
+        route = self._route_of.get(topic)
         if route is None or route.view is not self._cluster.view or self._sender.refusal is not None:
             return False
         chosen = partition
@@ -274,17 +273,7 @@ class Producer:
                 await self._topic_view(topic, partition)
             if not self._accumulator.has_room:
                 await self._wait_for_room()
-            route = self._find_route(topic)
-        return route
-
-    def _find_route(self, topic: str) -> Route | None:
-        view, route = self._cluster.view, self._routes.get(topic)
-        if route is None or route.view is not view:
-            known = view.topics.get(topic)
-            if known is None:
-                return None
-            queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in known.partitions}
-            route = self._routes[topic] = Route(view, known, queues)
+            route = self._routes.find(topic)
         return route
 
     async def send_columns(self, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]) -> None:
@@ -306,6 +295,9 @@ class Producer:
         try:
             if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
                 await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            elif self.crowded:
+                self.crowded = False
+                await asyncio.sleep(0)  # a busy caller must not keep the sender from running
         except ClientError as problem:
             self.send_failed(problem)
             raise
@@ -362,9 +354,6 @@ class Producer:
             raise BufferFullError(
                 f"no room for a record within {self._max_block_s:g} s: {self._accumulator.used_bytes} bytes wait for brokers"
             ) from None
-
-    def _on_progress(self) -> None:
-        self._room.set()
 
     # flush and close
 
@@ -479,7 +468,7 @@ class Producer:
         if self._closing:
             return
         self._closing = True
-        self._routes.clear()
+        self._route_of.clear()
         self._room.set()
         try:
             if timeout != 0 and self._sending is not None:

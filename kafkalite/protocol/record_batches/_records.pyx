@@ -1221,7 +1221,7 @@ cdef class RecordsWriter:
         memcpy(target, PyBytes_AsString(encoded_headers), headers_bytes)
         self._used += size
         if self._memory is not None:
-            self._memory.used_bytes += size
+            self._memory.used_bytes += size if self.count else size + _BATCH_HEADER_BYTES
         if not self.count:
             self.base_timestamp = self.max_timestamp = timestamp
         elif timestamp > self.max_timestamp:
@@ -1294,7 +1294,6 @@ cdef class RecordsWriter:
         if batch is None:
             raise ValueError("the batch is finished")
         self._batch = None
-        self._octets = NULL
         PyByteArray_Resize(batch, self._used)
         return batch
 

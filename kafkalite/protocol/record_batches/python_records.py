@@ -348,13 +348,14 @@ class RecordsWriter:
             self.max_timestamp = timestamp
         self.count = count + 1
         if self._memory is not None:
-            self._memory.used_bytes += len(encoded)
+            self._memory.used_bytes += len(encoded) if count else len(encoded) + _BATCH_HEADER_BYTES
             self._timestamps.append(timestamp)
         return len(encoded)
 
     def add(self, timestamp: int | None, key: bytes | None, value: bytes | None, headers: Headers) -> int:
         """Return the index of the record that was added, -1 without one."""
         memory = self._memory
+        key, value = _as_bytes(key), _as_bytes(value)
         if memory is None:
             raise ValueError("a writer without a memory of its producer")
         content_bytes = (0 if key is None else len(key)) + (0 if value is None else len(value))

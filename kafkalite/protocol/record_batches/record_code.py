@@ -51,7 +51,8 @@ class RecordMemory(Protocol):
 class RecordsWriter(Protocol):
     """A batch under construction, of up to `target_bytes` with its header; the first record always fits.
 
-    Records of a writer with a `RecordMemory` are counted there, and their timestamps are kept for as long as the writer.
+    Records of a writer with a `RecordMemory` are counted there, with the header of the batch, and their timestamps are kept for as long
+    as the writer.
     """
 
     @property

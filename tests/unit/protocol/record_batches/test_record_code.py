@@ -8,13 +8,11 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,47 +28,18 @@ from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     BatchHeader,
-    NewRecord,
     Record,
     assemble_batch,
-    build_batch,
     iter_records,
 )
-from tests.conftest import not_run
-
-COMPILED: Final = "kafkalite.protocol.record_batches._records"
-LARGEST: Final = (1 << 63) - 1
-EDGES: Final = (0, 7, 1 << 40, LARGEST, -5, -(1 << 63))
-"""Base offsets, base timestamps, and where a search begins."""
-
-
-@pytest.fixture(scope="module")
-def compiled() -> ModuleType:
-    if find_spec(COMPILED) is None:
-        not_run("compiled code for records is not there: an installation builds it where there is a C compiler")
-    return import_module(COMPILED)
-
-
-class Outcome(NamedTuple):
-    result: Any
-    error: str = ""
-
-
-def outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
-    """What a call returns, or the error that it raises; text of errors is compared where both have written it."""
-    try:
-        return Outcome(call(*arguments))
-    except ValueError as problem:
-        return Outcome(None, f"{type(problem).__name__}: {problem}")
-    except (OverflowError, TypeError) as problem:
-        return Outcome(None, type(problem).__name__)
-
-
-contents = st.none() | st.binary(max_size=100) | st.integers(0, 9000).map(bytes)
-headers = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=3)
-rows = st.lists(
-    st.tuples(st.integers(-(1 << 63), LARGEST) | st.integers(0, 200), contents, contents, headers), max_size=20
+from tests.unit.protocol.record_batches.record_rows import (
+    COMPILED,
+    EDGES,
+    LARGEST,
+    outcome,
+    rows,
 )
+
 encoded = rows.map(lambda found: b"".join(encode_record(delta, n, *each) for n, (delta, *each) in enumerate(found)))
 places = st.integers(0, 400)
 damages = st.one_of(
@@ -243,107 +212,6 @@ def test_whole_batches_are_read_as_by_the_walk(
     )
 
 
-def fill(code: ModuleType, target_bytes: int, items: Sequence[Any], at_once: bool) -> list[Any]:
-    """What a writer does with each record, and the batch in the end."""
-    writer = code.RecordsWriter(target_bytes)
-    if at_once:
-        found = [outcome(writer.extend, items)]
-    else:
-        found = [outcome(writer.append, *each) if len(each) == 4 else each for each in items]
-    facts = writer.count, writer.size, writer.base_timestamp, writer.max_timestamp
-    finished = bytes(writer.finish()[HEADER_SIZE:])
-    return [*found, *facts, finished, outcome(writer.finish), outcome(writer.append, 1, None, None, ())]
-
-
-odd_rows = st.lists(
-    st.tuples(
-        st.integers(-(1 << 64), 1 << 64) | st.sampled_from(EDGES) | st.sampled_from((True, None, "1", 1.5, 1e30)),
-        contents | st.sampled_from((bytearray(b"b"), memoryview(b"view"), "text", 5)),
-        contents | st.sampled_from((bytearray(b"b"), memoryview(b"view")[::2], [1])),
-        headers
-        | st.sampled_from(
-            (
-                (),
-                None,
-                (("h", b"v"),),
-                [("h", bytearray(b"x"))],
-                [(b"h", b"v")],
-                [("h", 5)],
-                [("\ud800", b"")],
-                7,
-                ["ab"],
-            )
-        ),
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(rows | odd_rows, st.sampled_from((0, 100, 300, 1 << 20)), st.booleans())
-def test_both_write_the_same(compiled: ModuleType, items: list[Any], target_bytes: int, at_once: bool) -> None:
-    assert fill(compiled, target_bytes, items, at_once) == fill(python_records, target_bytes, items, at_once)
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows.filter(bool), st.sampled_from((100, 300, 1 << 20)))
-def test_batches_are_those_of_another_client(items: list[Any], target_bytes: int) -> None:
-    """aiokafka's builder ends a batch at the same record, and its bytes are the same."""
-    theirs = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=target_bytes,
-    )
-    writer = record_code.new_writer(target_bytes)
-    taken = []
-    for number, (timestamp, key, value, named) in enumerate(items):
-        timestamp >>= 2  # aiokafka's differences have 64 bits, but do not wrap
-        added = theirs.append(number, timestamp, key, value, named)
-        assert writer.append(timestamp, key, value, named) == (added.size if added else 0)
-        if added is None:
-            break
-        taken.append(NewRecord(key, value, timestamp, named))
-    assert bytes(build_batch(taken)) == bytes(theirs.build())
-
-
-def test_a_record_that_cannot_be_written_leaves_nothing_behind(compiled: ModuleType) -> None:
-    for code in (compiled, python_records):
-        writer = code.RecordsWriter(1000)
-        writer.append(1, b"k", b"v", ())
-        for timestamp, key, value, named in (
-            (1 << 63, b"k", b"v", ()),
-            (1, "k", b"v", ()),
-            (1, b"k", "v", ()),
-            (1, b"k", b"v", [("good", b"x"), ("\udc00", b"x")]),
-        ):
-            with pytest.raises((OverflowError, TypeError, UnicodeEncodeError)):
-                writer.append(timestamp, key, value, named)
-        writer.append(2, None, None, ())
-        assert writer.finish()[HEADER_SIZE:] == encode_record(0, 0, b"k", b"v") + encode_record(1, 1, None, None)
-
-
-def test_a_writer_may_be_called_while_it_writes(compiled: ModuleType) -> None:
-    """Headers are any iterable, so a record may come in between: the outer one follows it."""
-    for code in (compiled, python_records):
-        writer = code.RecordsWriter(1 << 20)
-
-        class Calling:
-            def __bool__(self) -> bool:
-                return True
-
-            def __iter__(self) -> Any:
-                writer.append(7, b"inner", bytes(50_000), ())  # noqa: B023
-                yield "h", b"v"
-
-        writer.append(9, b"outer", b"v", Calling())
-        expected = encode_record(0, 0, b"inner", bytes(50_000)) + encode_record(2, 1, b"outer", b"v", [("h", b"v")])
-        assert writer.finish()[HEADER_SIZE:] == expected
-
-
 def test_a_count_that_lies_takes_no_memory(compiled: ModuleType) -> None:
     data = encode_record(0, 0, None, b"v")
     for code in (compiled, python_records):
@@ -459,3 +327,6 @@ def test_partitions_of_keys(compiled: ModuleType, keys: list[bytes | None], coun
     assert found == outcome(python_records.choose_partitions, keys, count)
     if count > 0:
         assert found.result == [None if key is None else record_code.choose_partition(key, count) for key in keys]
+        for key in keys:
+            one = outcome(compiled.choose_partition, key, count)
+            assert one == outcome(python_records.choose_partition, key, count) and bool(one.error) is (key is None)
