@@ -71,7 +71,7 @@ class BatchWriter:
     """A batch under construction, of up to `target_bytes`: what `RecordsWriter` says, whose `add` is a compiled function where there is
     one, and what is around the records."""
 
-    __slots__ = ("_attributes", "_writer", "add", "append", "extend", "timestamp_at")
+    __slots__ = ("_attributes", "_writer", "add", "add_queued", "append", "extend", "timestamp_at")
 
     def __init__(
         self, target_bytes: int, memory: RecordMemory | None = None, *, is_transactional: bool = False
@@ -79,6 +79,7 @@ class BatchWriter:
         self._writer = writer = new_writer(target_bytes, memory)
         self._attributes = TRANSACTIONAL if is_transactional else 0
         self.add: AddRecord = writer.add
+        self.add_queued = writer.add_queued
         self.append = writer.append
         self.extend: Callable[[Iterable[Row]], int] = writer.extend
         self.timestamp_at = writer.timestamp_at

@@ -1,6 +1,6 @@
 """Records that wait between the threads that send and the loop, and their way into batches, many at a time.
 
-Most records go where the one before them went. For these nothing is looked up again: a record costs half of `Producer.try_append`.
+Most records go where the one before them went. These are taken together (`add_queued`); nothing is looked up again for one of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ QueuedRecord = tuple[
 
 RECORD_BYTES: Final = 400
 """What the objects of a record take in the queue, beside the contents of key, value and headers."""
-
-_NO_HEADERS: Final[list[Header]] = []
 
 
 def headers_bytes(headers: Sequence[Header]) -> int:
@@ -78,21 +76,7 @@ class RecordQueue:
 
     def _append_alike(self, core: Producer, topic: str, partition: int, batch: Batch) -> None:
         """Put records of this partition into its open batch, as long as such come, and fit."""
-        records, popleft, add, now_ms = self.records, self.records.popleft, batch.add, core._clock.now_ms()
-        taken_bytes = 0
-        try:
-            while records:
-                delivery, its_topic, value, key, its_partition, timestamp_ms, headers, on_delivery = records[0]
-                if its_partition != partition or its_topic != topic or headers:
-                    break
-                index = add(now_ms if timestamp_ms is None else timestamp_ms, key, value, _NO_HEADERS)
-                if index < 0:
-                    break
-                delivery.batch = batch
-                delivery.index = index
-                taken_bytes += RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-                popleft()
-                if on_delivery is not None:
-                    batch.callbacks.append((index, callback_for(on_delivery)))
-        finally:
-            self.taken_bytes += taken_bytes
+        added, content_bytes = batch.writer.add_queued(
+            self.records, topic, partition, core._clock.now_ms(), batch, callback_for
+        )
+        self.taken_bytes += added * RECORD_BYTES + content_bytes

@@ -1254,7 +1254,7 @@ cdef class RecordsWriter:
     def add(self):
         return PyCFunction_New(&_ADD, self)
 
-    cdef object _add(self, object timestamp, object key, object value, object headers):
+    cdef Py_ssize_t _add(self, object timestamp, object key, object value, object headers) except -2:
         cdef RecordMemory memory = self._memory
         cdef bytes encoded_key = None if key is None else _as_bytes(key)
         cdef bytes encoded_value = None if value is None else _as_bytes(value)
@@ -1275,6 +1275,32 @@ cdef class RecordsWriter:
         else:
             moment = memory._now_ms()
         return self.count - 1 if self._append_bytes(moment, encoded_key, encoded_value, headers) else -1
+
+    def add_queued(self, records, topic, partition, int64_t now_ms, owner, make_callback):
+        cdef Py_ssize_t index, content_bytes = 0, added = 0
+        cdef tuple record
+        take = records.popleft
+        while records:
+            record = <tuple?>records[0]
+            if record[4] != partition or record[1] != topic or record[6]:
+                break
+            try:
+                index = self._add(now_ms if record[5] is None else record[5], record[3], record[2], None)
+            except Exception:
+                if added:
+                    break
+                raise
+            if index < 0:
+                break
+            delivery = record[0]
+            delivery.batch = owner
+            delivery.index = index
+            if record[7] is not None:
+                owner.callbacks.append((index, make_callback(record[7])))
+            take()
+            added += 1
+            content_bytes += (0 if record[3] is None else len(record[3])) + (0 if record[2] is None else len(record[2]))
+        return added, content_bytes
 
     def timestamp_at(self, Py_ssize_t index):
         if self._memory is None or not 0 <= index < self.count:

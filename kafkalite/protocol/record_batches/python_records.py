@@ -8,10 +8,11 @@ from __future__ import annotations
 import struct
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, SupportsInt, TypeAlias
+from typing import Any, Final, SupportsInt, TypeAlias
 
 import mmh3
 
@@ -22,6 +23,7 @@ from kafkalite.protocol.record_batches.varint import wrap_long, write_varint
 from kafkalite.types import Buffer
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+QueuedRecord: TypeAlias = tuple[Any, str, bytes | None, bytes | None, int | None, int | None, Headers | None, Any]
 Columns: TypeAlias = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
 
 _KEYS, _VALUES, _HEADERS = 1, 2, 4
@@ -364,6 +366,38 @@ class RecordsWriter:
         if timestamp is None:
             timestamp = memory.now_ms()
         return self.count - 1 if self.append(timestamp, key, value, headers) else -1
+
+    def add_queued(
+        self,
+        records: deque[QueuedRecord],
+        topic: str,
+        partition: int,
+        now_ms: int,
+        batch: Any,
+        make_callback: Callable[[Any], Any],
+    ) -> tuple[int, int]:
+        """Do as `record_code.RecordsWriter.add_queued` says."""
+        added = content_bytes = 0
+        while records:
+            delivery, its_topic, value, key, its_partition, timestamp_ms, headers, on_delivery = records[0]
+            if its_partition != partition or its_topic != topic or headers:
+                break
+            try:
+                index = self.add(now_ms if timestamp_ms is None else timestamp_ms, key, value, ())
+            except Exception:
+                if added:
+                    break
+                raise
+            if index < 0:
+                break
+            delivery.batch = batch
+            delivery.index = index
+            if on_delivery is not None:
+                batch.callbacks.append((index, make_callback(on_delivery)))
+            records.popleft()
+            added += 1
+            content_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
+        return added, content_bytes
 
     def timestamp_at(self, index: int) -> int:
         """Return the timestamp of a record."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -23,6 +24,8 @@ _COMPILED: Final = "kafkalite.protocol.record_batches._records"
 _IN_PYTHON: Final = "kafkalite.protocol.record_batches.python_records"
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+QueuedRecord: TypeAlias = tuple[Any, str, bytes | None, bytes | None, int | None, int | None, Headers | None, Any]
+"""Delivery, topic, value, key, partition, timestamp, headers, and what is called when it is delivered."""
 Columns: TypeAlias = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
 """Offsets, timestamps in ms, keys, values and headers of records."""
 Places: TypeAlias = Sequence["array[int]"]
@@ -83,6 +86,22 @@ class RecordsWriter(Protocol):
 
         Return -1, with nothing added, where it does not fit any more, its content is larger than the memory says, or the memory is full.
         Raises as `append`, and ValueError without a memory.
+        """
+
+    def add_queued(
+        self,
+        records: deque[QueuedRecord],
+        topic: str,
+        partition: int,
+        now_ms: int,
+        batch: Any,
+        make_callback: Callable[[Any], Any],
+    ) -> tuple[int, int]:
+        """Take records from the queue as long as they have this topic and partition, and no headers, and `add` them.
+
+        Each is known to its delivery by `batch` and `index`, and to `batch.callbacks` by its index and what `make_callback` makes of what
+        shall be called. Return how many were taken, and the bytes of their contents. What `add` raises for the first of them is raised;
+        a later one that would raise stays the first in the queue.
         """
 
     def timestamp_at(self, index: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -195,3 +196,46 @@ def test_a_finished_batch_takes_nothing_and_keeps_its_timestamps(compiled: Modul
         with pytest.raises(ValueError, match="finished"):
             writer.add(1, None, b"v", ())
         assert [writer.timestamp_at(n) for n in (0, 64, 999)] == [0, 64, 999] and writer.size == size
+
+
+class Place:
+    """Where a record of a queue is said to be."""
+
+    def __init__(self) -> None:
+        self.batch: Any = None
+        self.index = -1
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.callbacks: list[Any] = []
+
+
+def take_from_queue(code: ModuleType, items: Sequence[Any], target_bytes: int) -> list[Any]:
+    """What `add_queued` takes of a queue for partition 1 of "t", call by call, and what it leaves."""
+    places = [Place() for _ in items]
+    records = deque((place, *each) for place, each in zip(places, items, strict=True))
+    writer, owner = code.RecordsWriter(target_bytes, code.RecordMemory(2000, 500)), Owner()
+    found: list[Any] = [outcome(writer.add_queued, records, "t", 1, 77, owner, lambda called: [called])]
+    found.append(outcome(writer.add_queued, records, "t", 1, 78, owner, lambda called: [called]))
+    assert [place.batch for place in places] == [owner] * writer.count + [None] * len(records)
+    assert [place.index for place in places] == [*range(writer.count)] + [-1] * len(records)
+    times = [writer.timestamp_at(n) for n in range(writer.count)]
+    return [*found, owner.callbacks, times, [each[1:] for each in records], bytes(writer.finish()[HEADER_SIZE:])]
+
+
+queued = st.tuples(
+    st.sampled_from(("t", "t", "t", "u")),
+    contents | st.sampled_from((5, "text", bytearray(b"b"))),
+    contents,
+    st.sampled_from((1, 1, 1, 2, None)),
+    st.none() | st.sampled_from((5, 1 << 64)),
+    st.sampled_from((None, None, None, (), [("h", b"v")])),
+    st.none() | st.just("called"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(queued, max_size=12), st.sampled_from((100, 300, 1 << 20)))
+def test_both_take_the_same_from_a_queue(compiled: ModuleType, items: list[Any], target_bytes: int) -> None:
+    assert take_from_queue(compiled, items, target_bytes) == take_from_queue(python_records, items, target_bytes)
