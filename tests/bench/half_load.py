@@ -8,8 +8,9 @@ in a batch) with acks=all, to six partitions of factor 3 of which two replicas m
 2. Half of that, or `--rate`: each record is due at its moment, and time counts from there, whatever holds the producer up (no coordinated
    omission). The end is the producer's callback, or the record in the member's hands.
 
-The tables tell how long it took, by minute and in all, and what each side took of a processor. The exit status is 1 when acknowledgements
-in all miss a bar.
+The tables tell how long it took, by minute and in all, what each side took of a processor, and how long its threads waited for one. The
+exit status is 1 when acknowledgements in all miss a bar. `--journeys` tells what records waited for, too, with brokers that note when they
+pass.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from kafkalite.local.broker_process import wait_until
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
-from tests.bench.clusters import cpu_s
+from tests.bench import journeys, stamping_broker
 from tests.bench.lives import led
 from tests.bench.machine import ours
 from tests.processor_time import worked_s
@@ -112,6 +113,19 @@ def read(path: Path) -> Measured:
     return list(zip(found[0::2], found[1::2], strict=True))
 
 
+class Spent(NamedTuple):
+    """Shares of a processor: how much of it a side's threads had, and for how long they waited for one, added up; None is not known."""
+
+    worked: float
+    queued: float | None
+
+
+def queued_s(pid: int) -> float:
+    """Seconds for which the threads of a process, of those that live, were ready to run and had no processor."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) / 1e9
+
+
 class Bench:
     """Brokers, those of a cluster or others, and the programs that load them."""
 
@@ -154,12 +168,12 @@ class Bench:
                 in_flight *= 2
         return max(rates)
 
-    def run(self, rate: float, seconds: float, console: Console) -> tuple[Measured, Measured, dict[str, float]]:
-        """(acknowledged, consumed, shares of a processor by side)."""
+    def run(self, rate: float, seconds: float, console: Console) -> tuple[Measured, Measured, dict[str, Spent]]:
+        """(acknowledged, consumed, processor time by side)."""
         self.new_topic("paced")
         count = int(rate * seconds)
         with self.consumer("paced", count) as member:
-            before, began_s = self._used(), time.monotonic()
+            before, began_s = self._spent(), time.monotonic()
             with self.program("pace", "paced", PARTITIONS, count, rate, self._folder / "acknowledged") as producer:
                 try:
                     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -168,26 +182,32 @@ class Bench:
                             progress.update(task, completed=min(time.monotonic() - began_s, seconds))
                             time.sleep(_LOOK_S)
                             member.poll()
-                    after, took_s = self._used(), time.monotonic() - began_s
-                    shares = {side: (after[side] - before[side]) / took_s for side in after}
-                    shares["producer"] = ended(producer)
+                    after, took_s = self._spent(), time.monotonic() - began_s
+                    spent = {
+                        side: Spent(
+                            *((last - first) / took_s for first, last in zip(before[side], after[side], strict=True))
+                        )
+                        for side in after
+                    }
+                    spent["producer"] = Spent(ended(producer), None)
                 finally:
                     producer.kill()
-            shares["consumer"] = ended(member)
+            spent["consumer"] = Spent(ended(member), None)
         found = read(self._folder / "acknowledged"), read(self._folder / "consumed")
         if [len(each) for each in found] != [count, count]:
             raise RuntimeError(f"{count} records were sent, {len(found[0])} acknowledged, {len(found[1])} consumed")
-        return *found, shares
+        return *found, spent
 
-    def _used(self) -> dict[str, float]:
-        """Processor time by side, in seconds; of brokers that run already nothing is known."""
+    def _spent(self) -> dict[str, tuple[float, float]]:
+        """Seconds on a processor and waiting for one, by side; of brokers that run already nothing is known."""
         if self._cluster is None:
             return {}
         members = self._cluster.ensemble.members if self._cluster.ensemble else []
-        return {
-            "three brokers": sum(map(cpu_s, self._cluster.brokers.values())),
-            "ZooKeeper": sum(worked_s(each.process.pid) for each in members if each.process),
+        sides = {
+            "three brokers": [each.pid for each in self._cluster.brokers.values()],
+            "ZooKeeper": [each.process.pid for each in members if each.process],
         }
+        return {side: (sum(map(worked_s, pids)), sum(map(queued_s, pids))) for side, pids in sides.items()}
 
 
 def ended(program: subprocess.Popen[str]) -> float:
@@ -203,23 +223,37 @@ def ended(program: subprocess.Popen[str]) -> float:
 @click.option("--rate", type=float, help="Records a second.  [default: half of the maximum]")
 @click.option("--p99", "p99_ms", default=BARS_MS["p99"], show_default=True, help="Milliseconds; the bar of 99 %.")
 @click.option("--p999", "p999_ms", default=BARS_MS["p99.9"], show_default=True, help="That of 99.9 %.")
+@click.option(
+    "--journeys", "is_stamped", is_flag=True, help="Tell what records wait for; the brokers do a little more then."
+)
 @click.option("--servers", help="Brokers that run already.  [default: three of our own]")
-def main(minutes: float, rate: float | None, p99_ms: float, p999_ms: float, servers: str | None) -> None:
+def main(
+    minutes: float, rate: float | None, p99_ms: float, p999_ms: float, is_stamped: bool, servers: str | None
+) -> None:
     """Single records at half of the maximum rate: how long they take. The status is 1 when a bar is missed."""
     console = Console(width=max(Console().width, 110))
     console.print(f"brokers of {servers}" if servers else f"kafkalite {ours()}")
     with tempfile.TemporaryDirectory(prefix="kafkalite-half-") as folder, ExitStack() as own:
-        cluster = None if servers else own.enter_context(LocalCluster(brokers=3, properties=_PROPERTIES))
+        command = stamping_broker.command(Path(folder)) if is_stamped else BROKER_COMMAND
+        cluster = (
+            None if servers else own.enter_context(LocalCluster(brokers=3, properties=_PROPERTIES, command=command))
+        )
         bench = Bench(servers or (cluster.bootstrap_servers if cluster else ""), cluster, Path(folder))
         if rate is None:
             rate = bench.maximum(console) / 2
         console.print(f"{rate:,.0f} records a second for {minutes:g} minutes")
-        acknowledged, consumed, shares = bench.run(rate, minutes * 60, console)
+        acknowledged, consumed, spent = bench.run(rate, minutes * 60, console)
+        legs: list[tuple[float, ...]] = []
+        if cluster is not None and is_stamped:
+            stamps = [stamping_broker.ask_stamps(broker, Path(folder)) for broker in cluster.brokers.values()]
+            legs = journeys.legs_of(journeys.read_sent(Path(folder, "acknowledged.sent")), stamps)
     console.print(table_of(acknowledged, consumed))
-    used = Table("side", "of a processor", title="processor time")
-    for side, share in shares.items():
-        used.add_row(side, f"{share * 100:.0f} %")
+    used = Table("side", "had", "waited for", title="share of a processor")
+    for side, share in spent.items():
+        used.add_row(side, *("" if each is None else f"{each * 100:.0f} %" for each in share))
     console.print(used)
+    if legs:
+        console.print(journeys.table_of(legs))
     if missed := misses(latencies([took for _, took in acknowledged]), {"p99": p99_ms, "p99.9": p999_ms}):
         raise click.ClickException("; ".join(missed))
 

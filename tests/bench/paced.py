@@ -1,8 +1,8 @@
 """The ends of `half_load`, each a program of its own: `python -m tests.bench.paced flood|pace|consume`, which that command runs.
 
-A record's value begins with the moment at which it was due, by the clock that all processes of a machine share (CLOCK_MONOTONIC). Every
-record is a request of its own. What an end measured goes to a file of doubles: due, seconds, due, seconds, ...; the last line of its
-standard output is a figure.
+A record's value begins with the moment at which it was due, and that at which it was handed to the client, by the clock that all
+processes of a machine share (CLOCK_MONOTONIC). Every record is a request of its own. What an end measured goes to a file of doubles: due,
+seconds, due, seconds, ...; the last line of its standard output is a figure. The producer writes a second one, `.sent`, for `journeys`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 TIMEOUT_S: Final = 60.0
 _DUE: Final = struct.Struct("d")
-_PADDING: Final = bytes(VALUE_BYTES - _DUE.size)
+_MOMENTS: Final = struct.Struct("dd")
+_PADDING: Final = bytes(VALUE_BYTES - _MOMENTS.size)
 _UNPACED: Final = 0.0
 """Due at no moment: nobody measures how long it takes."""
 
@@ -39,23 +40,26 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.measured = array("d")
+        self.sent = array("d")
         self.count = 0
 
     def __call__(self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
         if error is not None:
             raise RuntimeError(f"a record was not acknowledged: {error}")
         self.count += 1
-        (due_s,) = _DUE.unpack_from(message.value() or b"")
+        due_s, handed_s = _MOMENTS.unpack_from(message.value() or b"")
         if due_s != _UNPACED:
+            now_s = time.monotonic()
             self.measured.append(due_s)
-            self.measured.append(time.monotonic() - due_s)
+            self.measured.append(now_s - due_s)
+            self.sent.extend((message.partition() or 0, message.offset() or 0, due_s, handed_s, now_s))
 
 
 def new_producer(servers: str, topic: str, partitions: int, deliveries: Deliveries) -> confluent_kafka.Producer:
     """It is connected to all leaders."""
     producer = confluent_kafka.Producer(SETTINGS | {"bootstrap.servers": servers, "on_delivery": deliveries})
     for partition in range(partitions):
-        producer.produce(topic, _DUE.pack(_UNPACED) + _PADDING, partition=partition)
+        producer.produce(topic, _MOMENTS.pack(_UNPACED, _UNPACED) + _PADDING, partition=partition)
     flush(producer)
     return producer
 
@@ -69,7 +73,7 @@ def flood(servers: str, topic: str, partitions: int, seconds: float, in_flight: 
     """Records a second that are acknowledged when so many are always under way; the first quarter of the time warms up."""
     deliveries = Deliveries()
     producer = new_producer(servers, topic, partitions, deliveries)
-    value, sent = _DUE.pack(_UNPACED) + _PADDING, deliveries.count
+    value, sent = _MOMENTS.pack(_UNPACED, _UNPACED) + _PADDING, deliveries.count
     first, first_s, now_s = 0, 0.0, time.monotonic()
     warm_s, end_s = now_s + seconds / 4, now_s + seconds
     while now_s < end_s:
@@ -93,12 +97,12 @@ def pace(servers: str, topic: str, partitions: int, count: int, rate: float, out
     """
     deliveries = Deliveries()
     producer = new_producer(servers, topic, partitions, deliveries)
-    produce, poll, now, pack = producer.produce, producer.poll, time.monotonic, _DUE.pack
+    produce, poll, now, pack = producer.produce, producer.poll, time.monotonic, _MOMENTS.pack
     used_s, begin_s, sent = time.process_time(), now(), 0
     while sent < count:
         now_s = now()
         while sent < count and (due_s := begin_s + sent / rate) <= now_s:
-            produce(topic, pack(due_s) + _PADDING, partition=sent % partitions)
+            produce(topic, pack(due_s, now_s) + _PADDING, partition=sent % partitions)
             sent += 1
         poll(0)
         until_s = max(begin_s + sent / rate, now_s + _TICK_S)
@@ -110,6 +114,7 @@ def pace(servers: str, topic: str, partitions: int, count: int, rate: float, out
     used_s, took_s = time.process_time() - used_s, now() - begin_s
     flush(producer)
     save(deliveries.measured, output)
+    save(deliveries.sent, output.with_suffix(".sent"))
     return used_s / took_s
 
 

@@ -277,7 +277,7 @@ class Producer:
         return route
 
     async def send_columns(self, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]) -> None:
-        """Put many records on their way at once, of bytes, at a quarter of the price: `columns.send_columns`."""
+        """Put many records on their way at once, of bytes, at half of the price: `columns.send_columns`."""
         await columns.send_columns(self, topic, values, **more)
 
     async def send_bytes(
