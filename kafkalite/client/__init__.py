@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.log_dirs import LogDir as LogDir
     from kafkalite.client.admin.log_dirs import LogDirReplica as LogDirReplica
     from kafkalite.client.admin.log_dirs import TopicPartitionReplica as TopicPartitionReplica
+    from kafkalite.client.admin.options import AdminOptions as AdminOptions
     from kafkalite.client.admin.partitions import ElectionType as ElectionType
     from kafkalite.client.admin.partitions import NewPartitions as NewPartitions
     from kafkalite.client.admin.partitions import PartitionReassignment as PartitionReassignment
@@ -47,10 +48,10 @@ if TYPE_CHECKING:
     from kafkalite.client.cluster.view import BrokerNode as BrokerNode
     from kafkalite.client.cluster.view import PartitionView as PartitionView
     from kafkalite.client.consumer.consumer import Consumer as Consumer
-    from kafkalite.client.consumer.options import ConsumerKeywords as ConsumerKeywords
     from kafkalite.client.consumer.options import ConsumerOptions as ConsumerOptions
     from kafkalite.client.consumer.options import OffsetReset as OffsetReset
     from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
+    from kafkalite.client.consumer_record import ConsumerRecord as ConsumerRecord
     from kafkalite.client.errors import AbortableTransactionError as AbortableTransactionError
     from kafkalite.client.errors import AdminError as AdminError
     from kafkalite.client.errors import AuthenticationFailedError as AuthenticationFailedError
@@ -81,11 +82,13 @@ if TYPE_CHECKING:
     from kafkalite.client.group.consumer_protocol import Subscription as Subscription
     from kafkalite.client.group.metadata import GroupMetadata as GroupMetadata
     from kafkalite.client.group.rebalance_listener import RebalanceListener as RebalanceListener
+    from kafkalite.client.keywords import AdminKeywords as AdminKeywords
+    from kafkalite.client.keywords import ConnectionKeywords as ConnectionKeywords
+    from kafkalite.client.keywords import ConsumerKeywords as ConsumerKeywords
+    from kafkalite.client.keywords import ProducerKeywords as ProducerKeywords
+    from kafkalite.client.keywords import SecurityKeywords as SecurityKeywords
     from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
-    from kafkalite.client.options import AdminKeywords as AdminKeywords
-    from kafkalite.client.options import AdminOptions as AdminOptions
-    from kafkalite.client.options import ConnectionKeywords as ConnectionKeywords
     from kafkalite.client.options import ConnectionOptions as ConnectionOptions
     from kafkalite.client.options import Opener as Opener
     from kafkalite.client.producer.columns import OnFailure as OnFailure
@@ -94,7 +97,6 @@ if TYPE_CHECKING:
     from kafkalite.client.producer.deliveries import OnDelivery as OnDelivery
     from kafkalite.client.producer.options import Acks as Acks
     from kafkalite.client.producer.options import CompressionType as CompressionType
-    from kafkalite.client.producer.options import ProducerKeywords as ProducerKeywords
     from kafkalite.client.producer.options import ProducerOptions as ProducerOptions
     from kafkalite.client.producer.partitioner import PartitionerName as PartitionerName
     from kafkalite.client.producer.partitioner import PartitionFunction as PartitionFunction
@@ -105,11 +107,9 @@ if TYPE_CHECKING:
     from kafkalite.client.record_batches import RecordBatch as RecordBatch
     from kafkalite.client.records import CREATE_TIME as CREATE_TIME
     from kafkalite.client.records import LOG_APPEND_TIME as LOG_APPEND_TIME
-    from kafkalite.client.records import ConsumerRecord as ConsumerRecord
     from kafkalite.client.records import Header as Header
     from kafkalite.client.records import RecordMetadata as RecordMetadata
     from kafkalite.client.security import SaslMechanism as SaslMechanism
-    from kafkalite.client.security import SecurityKeywords as SecurityKeywords
     from kafkalite.client.security import SecurityOptions as SecurityOptions
     from kafkalite.client.security import SecurityProtocol as SecurityProtocol
     from kafkalite.client.serializers import Deserializer as Deserializer
@@ -137,6 +137,7 @@ _NAMES_OF = {
     ".admin.credentials": "ScramCredentialInfo ScramDeletion ScramUpsertion",
     ".admin.groups": "GroupDescription GroupListing GroupMember",
     ".admin.log_dirs": "LogDir LogDirReplica TopicPartitionReplica",
+    ".admin.options": "AdminOptions",
     ".admin.partitions": "ElectionType NewPartitions PartitionReassignment",
     ".admin.quotas": "ClientQuota QuotaEntity QuotaFilter",
     ".admin.records": "DeletedRecords DigestedRange",
@@ -146,8 +147,9 @@ _NAMES_OF = {
     ".cluster.offset_lookup": "IsolationLevel",
     ".cluster.view": "BrokerNode PartitionView",
     ".consumer.consumer": "Consumer",
-    ".consumer.options": "ConsumerKeywords ConsumerOptions OffsetReset",
+    ".consumer.options": "ConsumerOptions OffsetReset",
     ".consumer.sync": "SyncConsumer",
+    ".consumer_record": "ConsumerRecord",
     ".errors": (
         "AbortableTransactionError AdminError AuthenticationFailedError BufferFullError ClientClosedError ClientError "
         "ClientTimeoutError CommitFailedError "
@@ -160,18 +162,19 @@ _NAMES_OF = {
     ".group.consumer_protocol": "Subscription",
     ".group.metadata": "GroupMetadata",
     ".group.rebalance_listener": "RebalanceListener",
+    ".keywords": "AdminKeywords ConnectionKeywords ConsumerKeywords ProducerKeywords SecurityKeywords",
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
-    ".security": "SaslMechanism SecurityKeywords SecurityOptions SecurityProtocol",
-    ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",
+    ".security": "SaslMechanism SecurityOptions SecurityProtocol",
+    ".options": "ConnectionOptions Opener",
     ".producer.columns": "OnFailure RecordColumns",
     ".producer.deliveries": "Delivery OnDelivery",
-    ".producer.options": "Acks CompressionType ProducerKeywords ProducerOptions",
+    ".producer.options": "Acks CompressionType ProducerOptions",
     ".producer.partitioner": "PartitionFunction PartitionerName",
     ".producer.producer": "Producer",
     ".producer.sync": "SyncDelivery SyncProducer",
     ".producer.transaction_state": "PreparedTransaction",
     ".record_batches": "RecordBatch",
-    ".records": "CREATE_TIME ConsumerRecord Header LOG_APPEND_TIME RecordMetadata",
+    ".records": "CREATE_TIME Header LOG_APPEND_TIME RecordMetadata",
     ".serializers": "Deserializer DeserializerChoice FormatName Serializer SerializerChoice",
     "kafkalite.clock": "Clock",
     "kafkalite.errors": "ErrorCode KafkaError",

@@ -1,9 +1,8 @@
 """The options of clients: what they share, and what turns keyword arguments and Java's dotted names into them.
 
-One frozen dataclass for each client is the only home of its options, their defaults and their validation: `AdminOptions` here,
-`ProducerOptions` and `ConsumerOptions` in the sub-packages of these clients. A client takes their fields as keyword arguments, and
-`from_config` takes them by the names that Kafka's Java clients give them, with dots for underscores. Beside each dataclass stands the
-`TypedDict` that types those keyword arguments (PEP 692); a test holds the two together.
+One frozen dataclass for each client, in its sub-package, is the only home of its options, their defaults and their validation. A client
+takes their fields as keyword arguments, which `keywords` types, and `from_config` takes them by the names that Kafka's Java clients give
+them, with dots for underscores.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalite.backoff import Backoff
 from kafkalite.client.errors import UnknownOptionError
-from kafkalite.client.security import SecurityKeywords, SecurityOptions, check_security
+from kafkalite.client.security import SecurityOptions, check_security
 from kafkalite.server_addresses import parse_servers
 from kafkalite.suggestions import did_you_mean
 
@@ -31,20 +30,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _LEAST_RECEIVED_BYTES = 1000
 _RETRY_JITTER = 0.2
 """By how much Kafka's clients spread their retries (CommonClientConfigs.RETRY_BACKOFF_JITTER)."""
-
-
-class ConnectionKeywords(SecurityKeywords, total=False):
-    """The fields of `ConnectionOptions` as keyword arguments."""
-
-    bootstrap_servers: str | Sequence[str]
-    client_id: str | None
-    request_timeout_ms: int
-    retry_backoff_ms: float
-    retry_backoff_max_ms: float
-    metadata_max_age_ms: int
-    receive_message_max_bytes: int
-    opener: Opener | None
-    chance: Callable[[], float] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,23 +79,6 @@ class ConnectionOptions(SecurityOptions):
     def retry_backoff(self) -> Backoff:
         """Return the policy that spaces retries."""
         return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms, _RETRY_JITTER)
-
-
-class AdminKeywords(ConnectionKeywords, total=False):
-    """The fields of `AdminOptions` as keyword arguments."""
-
-    default_api_timeout_ms: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdminOptions(ConnectionOptions):
-    """Options of `Admin` and `SyncAdmin`: those of `ConnectionOptions`, and
-
-    - `default_api_timeout_ms` bounds a whole call with its retries.
-    """
-
-    client_id: str | None = "kafkalite-admin"
-    default_api_timeout_ms: int = 60_000
 
 
 def _check_types(options: ConnectionOptions) -> None:

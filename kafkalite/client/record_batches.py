@@ -6,8 +6,9 @@ from array import array
 from collections.abc import Collection
 from typing import Any, Final
 
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.client.record_codec import BatchRecords, make_records
-from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord
+from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME
 from kafkalite.protocol.record_batches.record_code import EVERYTHING, KEYS, VALUES, Columns, find_places, read_columns
 from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import Buffer, TopicPartition

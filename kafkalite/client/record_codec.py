@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 from kafkalite.client.errors import ClientError, error_of
-from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
+from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, Header
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.record_batches.record_code import Columns, RecordMemory, new_writer
-from kafkalite.protocol.record_batches.record_digest import RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -29,6 +29,10 @@ from kafkalite.protocol.record_batches.records import (
 )
 from kafkalite.protocol.record_batches.varint import read_varint32
 from kafkalite.types import Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.consumer_record import ConsumerRecord
+    from kafkalite.protocol.record_batches.record_digest import RangeDigest, Times
 
 UNREADABLE: tuple[type[Exception], ...] = (ValueError, IndexError, MemoryError, OverflowError)
 """What reading bytes that are no records raises."""
@@ -137,6 +141,8 @@ def with_producer_state(batch: Buffer, producer_id: int, producer_epoch: int, ba
 
 def make_records(columns: Columns, header: BatchHeader, topic_partition: TopicPartition) -> list[ConsumerRecord]:
     """Return a record of the batch at `header` for each row of the columns; no step of this is taken in Python."""
+    from kafkalite.client.consumer_record import ConsumerRecord  # producers do without
+
     topic, partition = topic_partition
     offsets, timestamps, keys, values, headers = columns
     time_type = LOG_APPEND_TIME if header.uses_log_append_time else CREATE_TIME
@@ -196,6 +202,8 @@ class BatchRecords:
 
     def digest(self, start: int, end: int, times: Times) -> Work[RangeDigest]:
         """Return the digest of the records from `start` to before `end`, within `times`. Raises what `naming_errors` names."""
+        from kafkalite.protocol.record_batches.record_digest import digest_batch
+
         return digest_batch(self.data, self.header, start, end, plain=self._plain, times=times)
 
     def parts(self, rows: int, size_bytes: int) -> Iterator[BatchRecords]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.client.errors import ClientError, RecordDeserializationError
 from kafkalite.client.record_batches import RecordBatch, find_batch
 from kafkalite.client.record_codec import make_records, unreadable_batch
-from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.record_batches.compiled_records import encoded_records
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge

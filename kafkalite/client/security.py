@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from kafkalite.security.jaas import LoginModule
@@ -24,33 +24,6 @@ _LOGIN_MODULES: Final = {
     "OAUTHBEARER": "OAuthBearerLoginModule",
     "GSSAPI": "Krb5LoginModule",
 }
-
-
-class SecurityKeywords(TypedDict, total=False):
-    """The fields of `SecurityOptions` as keyword arguments."""
-
-    security_protocol: SecurityProtocol
-    ssl_context: ssl.SSLContext | None
-    ssl_keystore_type: StoreType
-    ssl_keystore_location: str
-    ssl_keystore_password: str
-    ssl_keystore_key: str
-    ssl_keystore_certificate_chain: str
-    ssl_key_password: str
-    ssl_truststore_type: StoreType
-    ssl_truststore_location: str
-    ssl_truststore_password: str
-    ssl_truststore_certificates: str
-    ssl_enabled_protocols: str
-    ssl_cipher_suites: str
-    ssl_endpoint_identification_algorithm: Literal["https", ""]
-    allow_world_readable_secrets: bool
-    sasl_mechanism: SaslMechanism
-    sasl_username: str
-    sasl_password: str
-    sasl_jaas_config: str
-    sasl_token: Callable[[], str] | None
-    sasl_kerberos_service_name: str
 
 
 @dataclass(frozen=True, kw_only=True)

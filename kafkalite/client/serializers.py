@@ -7,12 +7,10 @@ of `FORMATS`, a callable, or a mapping from topic to either may be given whereve
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
-
-import msgpack  # type: ignore[import-untyped]
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
 
 FormatName = Literal["bytes", "str", "int", "float", "json", "msgpack"]
 Serializer = Callable[[Any], bytes | None]
@@ -69,30 +67,40 @@ def _to_float(data: bytes) -> float:
     return float(_FLOATS[len(data)].unpack(data)[0])
 
 
-def _from_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+def _json() -> Format:
+    import json
+
+    def from_json(value: Any) -> bytes:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+    return Format(from_json, json.loads)
 
 
-def _to_msgpack(value: Any) -> bytes:
-    return bytes(msgpack.packb(value, use_bin_type=True))
+def _msgpack() -> Format:
+    import msgpack  # type: ignore[import-untyped]
 
+    def to_msgpack(value: Any) -> bytes:
+        return bytes(msgpack.packb(value, use_bin_type=True))
 
-def _from_msgpack(data: bytes) -> Any:
-    return msgpack.unpackb(data, raw=False, strict_map_key=False)
+    def from_msgpack(data: bytes) -> Any:
+        return msgpack.unpackb(data, raw=False, strict_map_key=False)
+
+    return Format(to_msgpack, from_msgpack)
 
 
 def _same(data: bytes) -> bytes:
     return data
 
 
-FORMATS: Mapping[FormatName, Format] = {
+_PLAIN: Final[Mapping[str, Format]] = {
     "bytes": Format(_to_bytes, _same),
     "str": Format(_from_str, _to_str),
     "int": Format(_from_int, _to_int),
     "float": Format(_from_float, _to_float),
-    "json": Format(_from_json, json.loads),
-    "msgpack": Format(_to_msgpack, _from_msgpack),
 }
+_WITH_IMPORTS: Final[Mapping[str, Callable[[], Format]]] = {"json": _json, "msgpack": _msgpack}
+"""Formats whose libraries only those programs load that use them."""
+FORMATS: Final = (*_PLAIN, *_WITH_IMPORTS)
 """The formats that go by name."""
 
 NamedFormat = FormatName | Mapping[str, FormatName | Deserializer] | None
@@ -101,11 +109,16 @@ SerializerChoice = FormatName | Serializer | Mapping[str, FormatName | Serialize
 DeserializerChoice = NamedFormat | Deserializer
 
 
-def _format(name: FormatName) -> Format:
-    found = FORMATS.get(name)
-    if found is None:
+@cache
+def format_named(name: str) -> Format:
+    """Return the functions of a format. ValueError for an unknown name."""
+    _check_name(name)
+    return _PLAIN[name] if name in _PLAIN else _WITH_IMPORTS[name]()
+
+
+def _check_name(name: str) -> None:
+    if name not in FORMATS:
         raise ValueError(f"no format {name!r}; there are {', '.join(FORMATS)}")
-    return found
 
 
 def serializer_for(choice: SerializerChoice, topic: str) -> Serializer:
@@ -114,7 +127,7 @@ def serializer_for(choice: SerializerChoice, topic: str) -> Serializer:
         choice = choice.get(topic)
     if choice is None:
         return _to_bytes
-    return _format(choice).serialize if isinstance(choice, str) else choice
+    return format_named(choice).serialize if isinstance(choice, str) else choice
 
 
 def deserializer_for(choice: DeserializerChoice, topic: str) -> Deserializer | None:
@@ -123,14 +136,14 @@ def deserializer_for(choice: DeserializerChoice, topic: str) -> Deserializer | N
         choice = choice.get(topic)
     if choice is None or choice == "bytes":
         return None
-    return _format(choice).deserialize if isinstance(choice, str) else choice
+    return format_named(choice).deserialize if isinstance(choice, str) else choice
 
 
 def check_choice(choice: SerializerChoice | DeserializerChoice) -> None:
     """Raise ValueError at once for a name that is no format, wherever it stands in `choice`."""
     for each in choice.values() if isinstance(choice, Mapping) else [choice]:
         if isinstance(each, str):
-            _format(each)
+            _check_name(each)
         elif each is not None and not callable(each):
             raise ValueError(f"{each!r} is no format, neither by name ({', '.join(FORMATS)}) nor as a function")
 

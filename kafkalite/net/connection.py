@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import AuthenticationError, ErrorCode, ProtocolViolation
-from kafkalite.net.authentication import authenticate
 from kafkalite.net.frames import (
     LENGTH,
     FrameReader,
@@ -193,6 +192,8 @@ class Connection(asyncio.BufferedProtocol):
         """Authenticate, and see to it that this is done again before its time is over (KIP-368)."""
         if self._credentials is None:
             raise ValueError("there are no credentials")
+        from kafkalite.net.authentication import authenticate  # with what it takes to compute proofs
+
         lifetime_ms = await authenticate(self._write_proof, self.version_of, self._credentials, self.host)
         if lifetime_ms:
             self._renewal = self._loop.call_later(_RENEWED_AT * lifetime_ms / 1000, self._renew)

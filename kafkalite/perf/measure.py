@@ -16,10 +16,10 @@ from kafkalite.perf.flow import Flow, Meter, Pace, Report
 
 if TYPE_CHECKING:
     from kafkalite.client.consumer.consumer import Consumer
+    from kafkalite.client.consumer_record import ConsumerRecord
     from kafkalite.client.producer.accumulator import Batch
     from kafkalite.client.producer.deliveries import Delivery
     from kafkalite.client.producer.producer import Producer
-    from kafkalite.client.records import ConsumerRecord
     from kafkalite.clock import Clock
     from kafkalite.types import TopicPartition
 

@@ -18,7 +18,7 @@ import uvloop
 from crc32c import crc32c
 
 from kafkalite.client.consumer.consumer import Consumer
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.standard_streams import standard_streams
 from kafkalite.types import TopicPartition
 

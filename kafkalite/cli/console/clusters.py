@@ -168,7 +168,7 @@ def _where(options: Mapping[str, Any]) -> Where:
 async def open_console(settings: ClusterSettings, access: Access) -> AsyncIterator[Console]:
     """Connect to a cluster, and yield its console. Raises ClientError when no broker answers."""
     from kafkalite.client import Admin, Consumer, Producer
-    from kafkalite.client.options import AdminOptions
+    from kafkalite.client.admin.options import AdminOptions
     from kafkalite.clock import SystemClock
     from kafkalite.console.app import Console, Ports
     from kafkalite.console.state_sources import BrokerConnections

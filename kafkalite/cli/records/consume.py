@@ -18,7 +18,7 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client.consumer.consumer import Consumer
-    from kafkalite.client.records import ConsumerRecord
+    from kafkalite.client.consumer_record import ConsumerRecord
 
 _FORMATS = ("value", "table", "json", "jsonl")
 _RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}

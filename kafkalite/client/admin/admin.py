@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafkalite.client.admin.acls import AclAdmin
 from kafkalite.client.admin.configs import ConfigAdmin
 from kafkalite.client.admin.credentials import CredentialAdmin
 from kafkalite.client.admin.groups import GroupAdmin
 from kafkalite.client.admin.log_dirs import LogDirAdmin
+from kafkalite.client.admin.options import AdminOptions
 from kafkalite.client.admin.partitions import PartitionAdmin
 from kafkalite.client.admin.quotas import QuotaAdmin
 from kafkalite.client.admin.records import RecordAdmin
 from kafkalite.client.admin.topics import TopicAdmin
 from kafkalite.client.admin.transactions import TransactionAdmin
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, takes_options
+from kafkalite.client.options import options_from_config, takes_options
+
+if TYPE_CHECKING:
+    from kafkalite.client.keywords import AdminKeywords
 
 
 class Admin(

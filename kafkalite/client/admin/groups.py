@@ -13,12 +13,8 @@ from typing import Any
 from kafkalite.client.admin.calls import AdminCalls, all_of, each_of, one_of
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.group.committable import offset_topics
-from kafkalite.client.group.consumer_protocol import (
-    NO_GENERATION,
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-)
+from kafkalite.client.group.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from kafkalite.client.group.metadata import NO_GENERATION
 from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafkalite.client.admin.admin import Admin
+from kafkalite.client.admin.options import AdminOptions
 from kafkalite.client.blocking.client import BlockingClient, blocking
-from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, takes_options
+from kafkalite.client.options import options_from_config, takes_options
+
+if TYPE_CHECKING:
+    from kafkalite.client.keywords import AdminKeywords
 
 
 class SyncAdmin(BlockingClient[Admin], twin=Admin):

@@ -11,28 +11,31 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.large_batches import LargeBatches
-from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
-from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.consumer.waiting_reads import BufferedReads, Piece, ReadBuffer, read_within
+from kafkalite.client.consumer_record import ConsumerRecord, K, V
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, notify_commit
 from kafkalite.client.group.metadata import GroupMetadata
-from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.record_batches import RecordBatch
-from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, OffsetAndTimestamp, V
+from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.client.serializers import TopicDeserializers
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import end_tasks
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.group.session import GroupSession
+    from kafkalite.client.keywords import KT, VT, ConsumerKeywords, TypedBoth, TypedKeys, TypedValues
 
 
 class Consumer(Generic[K, V]):
@@ -70,6 +73,8 @@ class Consumer(Generic[K, V]):
         self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
         self._group: GroupSession | None = None
         if chosen.group_id is not None:
+            from kafkalite.client.group.session import GroupSession
+
             self._group = GroupSession(
                 self._cluster, self._buffer, chosen, consumed=self.consumed_offsets, on_change=self._assignment_changed
             )

@@ -18,14 +18,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_batches import RecordBatch
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.client.record_reader import Decode, RecordReader
-from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records
 from kafkalite.protocol.record_batches.records import (
     ABORT_MARKER,
     MAGIC,
@@ -45,7 +44,6 @@ _OLD_AT_ONCE_BYTES = 128 * 1024
 """Of messages of older formats, each of which is read and written again in Python."""
 _RECORDS_AT_ONCE = 32_768
 """A position may be behind so many records of its batch."""
-
 
 Taken = TypeVar("Taken", bound=Sized)
 
@@ -179,6 +177,8 @@ class Chunk:
 
         Of those, the last one is left at the front.
         """
+        from kafkalite.protocol.record_batches.legacy_records import as_batch  # few topics have these formats
+
         headers, first = self.headers, self.headers[0]
         if limit_bytes < DECOMPRESSED_LIMIT_BYTES:
             limit_bytes = _OLD_AT_ONCE_BYTES
@@ -198,6 +198,8 @@ class Chunk:
         return batch, BatchHeader.read(batch)
 
     def _old_records(self, header: BatchHeader, check_crcs: bool, limit_bytes: int) -> list[Record]:
+        from kafkalite.protocol.record_batches.legacy_records import legacy_records
+
         if check_crcs:
             self._check_crc(header)
         try:

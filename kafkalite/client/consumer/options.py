@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, IsolationLevel, isolation_number
-from kafkalite.client.group.assignors import Assignor, AssignorName, assignors_named
-from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
+from kafkalite.client.options import ConnectionOptions
 from kafkalite.client.serializers import DeserializerChoice, check_choice
+
+if TYPE_CHECKING:
+    from kafkalite.client.group.assignors import Assignor, AssignorName
 
 OffsetReset = Literal["earliest", "latest", "none"]
 _RESETS: Final[dict[OffsetReset, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-
-
-class UntypedConsumerKeywords(ConnectionKeywords, total=False):
-    """The fields of `ConsumerOptions` as keyword arguments, but for those that give keys and values their types."""
-
-    group_id: str | None
-    group_instance_id: str | None
-    partition_assignment_strategy: AssignorName | Assignor | Sequence[AssignorName | Assignor]
-    enable_auto_commit: bool
-    auto_commit_interval_ms: int
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    max_poll_interval_ms: int
-    auto_offset_reset: OffsetReset
-    isolation_level: IsolationLevel
-    fetch_min_bytes: int
-    fetch_max_wait_ms: int
-    fetch_max_bytes: int
-    max_partition_fetch_bytes: int
-    prefetch_max_bytes: int
-    max_poll_records: int
-    check_crcs: bool
-    client_rack: str
-    default_api_timeout_ms: int
-
-
-class ConsumerKeywords(UntypedConsumerKeywords, total=False):
-    """The fields of `ConsumerOptions` as keyword arguments."""
-
-    key_deserializer: DeserializerChoice
-    value_deserializer: DeserializerChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,4 +89,6 @@ class ConsumerOptions(ConnectionOptions):
 
     def assignors(self) -> list[Assignor]:
         """Return the assignors of `partition_assignment_strategy`."""
+        from kafkalite.client.group.assignors import assignors_named
+
         return assignors_named(self.partition_assignment_strategy)

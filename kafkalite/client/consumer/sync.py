@@ -7,20 +7,23 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from kafkalite.client.blocking.client import BlockingClient, blocking, direct, on_loop
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.fetch_buffer import PartitionState
-from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
-from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, ungiven
 from kafkalite.client.consumer.waiting_reads import Piece, ReadBuffer
+from kafkalite.client.consumer_record import ConsumerRecord, K, V
 from kafkalite.client.group.committable import Committable, OnCommit
 from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.record_batches import RecordBatch
-from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, V
+from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.keywords import KT, VT, ConsumerKeywords, TypedBoth, TypedKeys, TypedValues
 
 Result = TypeVar("Result")
 

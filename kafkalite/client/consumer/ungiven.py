@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.types import TopicPartition
 
 UngivenRecords = list[ConsumerRecord]

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from kafkalite.client.group.consumer_protocol import (
-    NO_GENERATION,
     Subscription,
     decode_generation,
     decode_sticky_data,
     encode_generation,
     encode_sticky_data,
 )
+from kafkalite.client.group.metadata import NO_GENERATION
 from kafkalite.client.group.sticky_assignment import Claim, StickyResult, assign_sticky
 from kafkalite.types import TopicPartition
 

@@ -15,11 +15,11 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kafkalite.client.group.metadata import NO_GENERATION
 from kafkalite.types import TopicPartition, group_by_topic
 
 PROTOCOL_TYPE = "consumer"
 NEWEST_VERSION = 3
-NO_GENERATION = -1
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")

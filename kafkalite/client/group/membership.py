@@ -24,12 +24,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.retry import is_retriable_code
-from kafkalite.client.errors import ClientError, error_name, error_of
-from kafkalite.client.group.consumer_protocol import (
-    NO_GENERATION,
-    Subscription,
-    decode_assignment,
-)
+from kafkalite.client.errors import ClientError, CommitFailedError, error_name, error_of
+from kafkalite.client.group.consumer_protocol import Subscription, decode_assignment
 from kafkalite.client.group.heartbeat import Heartbeat
 from kafkalite.client.group.leadership import Leadership, chosen_assignor
 from kafkalite.client.group.member_states import PREDECESSORS, MemberState, assignor_failed
@@ -41,6 +37,7 @@ from kafkalite.client.group.membership_requests import (
     sync_group,
 )
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
+from kafkalite.client.group.metadata import NO_GENERATION, GroupMetadata
 from kafkalite.client.group.owned_partitions import OwnedPartitions
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
@@ -468,3 +465,19 @@ class Membership:
     def _fail(self, problem: ClientError) -> None:
         self._leave_generation(forget_member=False)
         self.failure = problem
+
+
+def metadata_of(group_id: str, member: Membership | None, tenures: Mapping[TopicPartition, int]) -> GroupMetadata:
+    """Return what the coordinator knows `member` by; None is a consumer whose partitions were assigned by hand.
+
+    CommitFailedError when it is no member now, or gave up partitions since `tenures`. The coordinator would take the offsets then: without
+    a generation it checks none (Kafka's GroupCoordinator), and in the next one it cannot see that another member
+    had the partition meanwhile.
+    """
+    if member is None:
+        return GroupMetadata(group_id)
+    if not member.is_member:
+        raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
+    if not member.partitions.still_in(tenures, tenures):
+        raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, group_id)
+    return GroupMetadata(group_id, member.generation, member.member_id, member.settings.group_instance_id)

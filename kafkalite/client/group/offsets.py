@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientError, ClientTimeoutError, CommitFailedError, error_of
 from kafkalite.client.group.committable import codes_of, offset_topics
-from kafkalite.client.group.consumer_protocol import NO_GENERATION
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import Membership
+from kafkalite.client.group.metadata import NO_GENERATION
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

@@ -31,10 +31,10 @@ from kafkalite.client.group.committed_positions import CommittedPositions
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.leadership import count_assigned
 from kafkalite.client.group.member_states import IN_REBALANCE
-from kafkalite.client.group.membership import Membership
+from kafkalite.client.group.membership import Membership, metadata_of
 from kafkalite.client.group.membership_requests import MembershipSettings, describe_group
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
-from kafkalite.client.group.metadata import GroupMetadata, metadata_of
+from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.offsets import GroupOffsets
 from kafkalite.client.group.poll_boundary import PollBoundary
 from kafkalite.client.group.rebalance_listener import ListenerCalls

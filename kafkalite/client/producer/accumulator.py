@@ -15,15 +15,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from kafkalite.client.producer.sequence_numbers import SEQUENCES
 from kafkalite.client.record_codec import AddRecord, BatchWriter, Row
-from kafkalite.client.record_reader import read_records
-from kafkalite.client.records import ConsumerRecord, Header
+from kafkalite.client.records import Header
 from kafkalite.errors import ensure
 from kafkalite.protocol.record_batches.record_code import new_memory
 from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.consumer_record import ConsumerRecord
 
 DeliveryCallback = Callable[["Batch", int], None]
 
@@ -308,6 +311,8 @@ class Accumulator:
 
         The batch is done when both are; its records' fates are those of the halves.
         """
+        from kafkalite.client.record_reader import read_records  # brokers refuse few batches
+
         ensure(batch.encoded is not None and batch.record_count > 1, f"{batch} cannot be split")
         records = read_records(batch.encoded, BatchHeader.read(batch.encoded), *batch.topic_partition, 0)  # type: ignore[arg-type]
         middle = len(records) // 2

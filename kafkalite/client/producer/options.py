@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
+from kafkalite.client.options import ConnectionOptions
 from kafkalite.client.producer.partitioner import Partitioner, PartitionerName, PartitionFunction
 from kafkalite.client.serializers import SerializerChoice, check_choice
 from kafkalite.clock import Clock
@@ -16,29 +16,6 @@ CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _IN_FLIGHT_WITH_SEQUENCES = 5
 """Brokers remember the last five batches of a producer in each partition (KIP-98)."""
-
-
-class ProducerKeywords(ConnectionKeywords, total=False):
-    """The fields of `ProducerOptions` as keyword arguments."""
-
-    acks: Acks
-    enable_idempotence: bool | None
-    compression_type: CompressionType | None
-    partitioner: PartitionerName | PartitionFunction
-    key_serializer: SerializerChoice
-    value_serializer: SerializerChoice
-    batch_size: int
-    linger_ms: float
-    buffer_memory: int
-    max_block_ms: int
-    max_request_size: int
-    max_in_flight_requests_per_connection: int
-    delivery_timeout_ms: int
-    retries: int
-    allow_auto_create_topics: bool
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    clock: Clock | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from kafkalite.client.producer import columns
 from kafkalite.client.producer.accumulator import Accumulator, Batch, PartitionQueue
 from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
-from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
+from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.client.producer.route import Route, Routes
 from kafkalite.client.producer.sender import Sender
@@ -44,6 +44,7 @@ from kafkalite.protocol.record_batches.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.client.keywords import ProducerKeywords
     from kafkalite.client.producer.transaction_state import PreparedTransaction
     from kafkalite.client.producer.transactions import TransactionManager
 

@@ -23,12 +23,13 @@ from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTi
 from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, notify_delivery
-from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
+from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.producer.record_queue import RECORD_BYTES, RecordQueue, headers_bytes
 from kafkalite.client.records import Header, RecordMetadata
 
 if TYPE_CHECKING:
+    from kafkalite.client.keywords import ProducerKeywords
     from kafkalite.client.producer.transaction_state import PreparedTransaction
 
 Result = TypeVar("Result")

@@ -13,9 +13,9 @@ from kafkalite.legacy.cluster.servers import check_servers
 from kafkalite.legacy.command_line.failures import BrokerFailure
 
 if TYPE_CHECKING:
+    from kafkalite.client.admin.options import AdminOptions
     from kafkalite.client.cluster.client import ClusterClient
     from kafkalite.client.errors import AdminError, ClientError
-    from kafkalite.client.options import AdminOptions
     from kafkalite.legacy.cluster.admin_parts import AdminParts
 
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ class AdminSession:
 
 def _options_of(properties: Mapping[str, str]) -> AdminOptions:
     """Return the options of our client. Raises ToolError for an invalid setting."""
-    from kafkalite.client.options import AdminOptions
+    from kafkalite.client.admin.options import AdminOptions
 
     known = {name: properties[name] for name in _SETTINGS if name in properties}
     return AdminOptions(**options_for(AdminOptions, known), **security_of(properties))

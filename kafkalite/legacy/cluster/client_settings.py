@@ -45,7 +45,7 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the security options of a client. Settings that only Java has are left out. Raises ToolError for invalid values."""
-    from kafkalite.client.options import AdminOptions
+    from kafkalite.client.admin.options import AdminOptions
 
     named = ("security.", "ssl.", "sasl.", "allow.world.readable.secrets")
     return options_for(AdminOptions, {key: text for key, text in properties.items() if key.startswith(named)})

@@ -13,7 +13,7 @@ from kafkalite.coordinators.transaction import transaction_record
 from kafkalite.legacy.java.json_documents import as_json
 
 if TYPE_CHECKING:
-    from kafkalite.client.records import ConsumerRecord
+    from kafkalite.client.consumer_record import ConsumerRecord
     from kafkalite.coordinators.group.group_record import StoredGroup, StoredMember
 
 _UNKNOWN: Final = "unknown"

@@ -10,7 +10,7 @@ from kafkalite.legacy.command_line.entry import log
 from kafkalite.legacy.console.deserializers import Deserializer, deserializer_named
 
 if TYPE_CHECKING:
-    from kafkalite.client.records import ConsumerRecord
+    from kafkalite.client.consumer_record import ConsumerRecord
 
 Formatter = Callable[["ConsumerRecord"], bytes]
 """Returns the output for a record. Raises ToolError when the record cannot be shown."""

@@ -24,12 +24,8 @@ from typing import Final, Protocol
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode
-from kafkalite.protocol.record_batches.compression import (
-    DECOMPRESSED_LIMIT_BYTES,
-    Codec,
-    DecompressedTooLarge,
-    compress_for_transit,
-)
+from kafkalite.protocol.record_batches.compressed_forms import compress_for_transit
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
 from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.records import (

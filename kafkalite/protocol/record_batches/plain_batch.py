@@ -9,8 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from kafkalite.protocol.record_batches.checksum import crc32c
 from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
 

@@ -20,11 +20,11 @@ from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
 from mmh3 import hash128
 
 from kafkalite.portions import Work
 from kafkalite.protocol.record_batches import record_code as code
+from kafkalite.protocol.record_batches.checksum import crc32c
 from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, encoded_records
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records

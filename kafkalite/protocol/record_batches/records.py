@@ -26,10 +26,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches import legacy_headers
+from kafkalite.protocol.record_batches.checksum import crc32c
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
 from kafkalite.protocol.record_batches.record_code import RecordsWriter, new_writer
 from kafkalite.protocol.record_batches.record_walk import headers_at, record_at

@@ -13,8 +13,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from crc32c import crc32c
-
+from kafkalite.protocol.record_batches.checksum import crc32c
 from kafkalite.storage.producers.producer_state import NO_OFFSET, ProducedRange, Producer
 
 _VERSION: Final = 1

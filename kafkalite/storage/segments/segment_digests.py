@@ -21,8 +21,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from kafkalite.protocol.record_batches.checksum import crc32c
 from kafkalite.protocol.record_batches.record_digest import FINGERPRINT_BYTES, RangeDigest
 from kafkalite.storage.disk import FileVersion
 from kafkalite.types import Buffer

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.clock import SystemClock
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, ProcessKilled, Simulation

@@ -9,9 +9,10 @@ import pickle
 
 import pytest
 
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.client.record_codec import BatchWriter
 from kafkalite.client.record_reader import read_records
-from kafkalite.client.records import CREATE_TIME, ConsumerRecord
+from kafkalite.client.records import CREATE_TIME
 from kafkalite.protocol.record_batches.records import BatchHeader
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers", "leader_epoch")

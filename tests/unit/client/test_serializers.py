@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.serializers import FORMATS, check_choice, deserializer_for, serializer_for
+from kafkalite.client.serializers import check_choice, deserializer_for, format_named, serializer_for
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from kafkalite.client.serializers import FORMATS, check_choice, deserializer_for
     ],
 )
 def test_formats(name: str, value: Any, data: bytes) -> None:
-    assert FORMATS[name].serialize(value) == data
-    assert FORMATS[name].deserialize(data) == value
+    assert format_named(name).serialize(value) == data
+    assert format_named(name).deserialize(data) == value
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def test_formats(name: str, value: Any, data: bytes) -> None:
 )
 def test_values_of_another_kind_are_refused(name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        FORMATS[name].serialize(value)
+        format_named(name).serialize(value)
 
 
 def test_javas_shorter_numbers_are_read() -> None:
-    assert FORMATS["int"].deserialize(b"\xff\xff\xff\xfe") == -2
-    assert FORMATS["float"].deserialize(b"\x3f\xc0\x00\x00") == 1.5
+    assert format_named("int").deserialize(b"\xff\xff\xff\xfe") == -2
+    assert format_named("float").deserialize(b"\x3f\xc0\x00\x00") == 1.5
     with pytest.raises(ValueError):
-        FORMATS["int"].deserialize(b"123")
+        format_named("int").deserialize(b"123")
 
 
 def test_choices_by_name_callable_and_topic() -> None:

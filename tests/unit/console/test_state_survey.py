@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kafkalite.client import BrokerNode, ClusterDescription, PartitionView
-from kafkalite.client.options import AdminOptions
+from kafkalite.client.admin.options import AdminOptions
 from kafkalite.console.access import Access
 from kafkalite.console.app import Console, Ports
 from kafkalite.console.membership import UNTOLD_CONTROLLER

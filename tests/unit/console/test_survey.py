@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kafkalite.client import Admin
-from kafkalite.client.options import AdminOptions
+from kafkalite.client.admin.options import AdminOptions
 from kafkalite.console import topics
 from kafkalite.console.state_sources import BrokerConnections
 from kafkalite.console.state_survey import StateSurvey

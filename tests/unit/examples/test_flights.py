@@ -6,7 +6,7 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 
 from deploy.examples.flights.check import SEQUENCE, SEQUENCE_HEADER, OrderJudge
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 
 pandas = pytest.importorskip("pandas", reason="the demo's extra is not installed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.coordinators.transaction.transaction_record import (
     StoredTransaction,
     TransactionState,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.client.consumer.ungiven import first_offset, first_offsets, none_of, only_of, ungiven
-from kafkalite.client.records import ConsumerRecord
+from kafkalite.client.consumer_record import ConsumerRecord
 from kafkalite.types import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)

@@ -11,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.compression import (
-    Codec,
-    DecompressedTooLarge,
-    compress,
-    decompress,
-    decompress_block,
-)
+from kafkalite.protocol.record_batches.compressed_forms import decompress_block
+from kafkalite.protocol.record_batches.compression import Codec, DecompressedTooLarge, compress, decompress
 
 PACKING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
