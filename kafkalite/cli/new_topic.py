@@ -10,10 +10,10 @@ import click
 from kafkalite.cli.output import Exit, fail, note
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin
+    from kafkalite.client.admin.topics import TopicAdmin
 
 
-async def prepare_topic(admin: Admin, topic: str, creates: bool) -> None:
+async def prepare_topic(admin: TopicAdmin, topic: str, creates: bool) -> None:
     """Create a topic that does not exist, with `creates` or after a yes at a terminal; without them the command ends, naming a similar
     topic. What cannot be found out is left to the producer.
     """
@@ -30,7 +30,7 @@ async def prepare_topic(admin: Admin, topic: str, creates: bool) -> None:
     note(f"created topic {topic}")
 
 
-async def _may_exist(admin: Admin, topic: str) -> bool:
+async def _may_exist(admin: TopicAdmin, topic: str) -> bool:
     from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
 
@@ -42,13 +42,13 @@ async def _may_exist(admin: Admin, topic: str) -> bool:
     return True
 
 
-async def _is_known_somewhere(admin: Admin, topic: str) -> bool:
+async def _is_known_somewhere(admin: TopicAdmin, topic: str) -> bool:
     """True if any broker knows the topic: one that was just made is told to one broker after the other."""
     brokers = (await admin.describe_cluster()).brokers
     return any([topic in await admin.describe_topics_at(broker.id, [topic]) for broker in brokers])
 
 
-async def _create(admin: Admin, topic: str) -> None:
+async def _create(admin: TopicAdmin, topic: str) -> None:
     from kafkalite.client import NewTopic
     from kafkalite.client.errors import AdminError
     from kafkalite.errors import ErrorCode

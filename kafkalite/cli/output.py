@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,10 +130,10 @@ def write_rows(
     """
     match output:
         case "json":
-            write_line(json.dumps(list(rows), indent=2))
+            write_line(_as_json(list(rows), indent=2))
         case "jsonl":
             for row in rows:
-                write_line(json.dumps(row))
+                write_line(_as_json(row))
         case "yaml":
             write_line("\n".join(_yaml(list(rows), 0)))
         case "csv":
@@ -145,6 +144,12 @@ def write_rows(
         case _:
             _write_table(rows, [*columns, *(wide if output == "wide" else ())])
     flush()
+
+
+def _as_json(value: Any, indent: int | None = None) -> str:
+    import json  # most results are tables
+
+    return json.dumps(value, indent=indent)
 
 
 def partition_name(row: Row) -> str:
@@ -168,7 +173,7 @@ def _csv_cell(value: Any) -> Any:
     """Return text and numbers as they are, nothing for null, everything else as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else json.dumps(value)
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else _as_json(value)
 
 
 def _cell(value: Any) -> str:
@@ -257,7 +262,7 @@ def _yaml(value: Any, depth: int) -> list[str]:
             if isinstance(item, Mapping | list | tuple) and item:
                 lines += [f"{pad}{key}:", *_yaml(item, depth + 1)]
             else:
-                lines.append(f"{pad}{key}: {json.dumps(item)}")
+                lines.append(f"{pad}{key}: {_as_json(item)}")
         return lines
     if isinstance(value, list | tuple) and value:
         lines = []
@@ -265,4 +270,4 @@ def _yaml(value: Any, depth: int) -> list[str]:
             inner = _yaml(item, depth + 1)
             lines += [f"{pad}- {inner[0].lstrip()}", *inner[1:]]
         return lines
-    return [f"{pad}{json.dumps(value)}"]
+    return [f"{pad}{_as_json(value)}"]

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s, producer_options, run, select_given
+from kafkalite.cli.calls import (
+    admin_options,
+    bootstrap_option,
+    given_timeout_s,
+    producer_options,
+    run_long,
+    select_given,
+)
 from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.new_topic import prepare_topic
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
@@ -118,7 +125,7 @@ class _Live:
 def _run_measurement(measuring: Coroutine[Any, Any, Outcome], live: _Live, topic: str, output: str) -> Outcome:
     """Return the result of the measurement. After an interrupt the result so far is shown."""
     try:
-        return run(measuring)
+        return run_long(measuring)
     except SystemExit as end:
         if end.code == Exit.INTERRUPTED and live.total is not None:
             live.stop()

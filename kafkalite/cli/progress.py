@@ -6,7 +6,6 @@ printed as a JSON object.
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -79,6 +78,8 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=done)
         elif self._as_json:
+            import json
+
             note(json.dumps({"event": "progress", "what": self._what, "done": done, "total": self._total}))
         elif time.monotonic() >= self._begun_s + _PATIENCE_S:
             note(f"{self._what}: {done} of {self._total}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.admin_call import ask_topics
 from kafkalite.cli.calls import bootstrap_option, given_timeout_s, refuse
 from kafkalite.cli.config.values import plain_setting
 from kafkalite.cli.confirmation import confirm
@@ -18,7 +18,8 @@ from kafkalite.errors import ErrorCode
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin, CreatedTopic, TopicDescription
+    from kafkalite.client import CreatedTopic, TopicDescription
+    from kafkalite.client.admin.topics import TopicAdmin
     from kafkalite.client.cluster.view import PartitionView
     from kafkalite.client.errors import ClientError
 
@@ -85,7 +86,7 @@ def create(
     settings = _pairs(configs, "--config")
     replicas = _assignment(replica_assignment)
 
-    async def call(admin: Admin) -> tuple[list[CreatedTopic], dict[str, ClientError]]:
+    async def call(admin: TopicAdmin) -> tuple[list[CreatedTopic], dict[str, ClientError]]:
         from kafkalite.client import AdminError, NewTopic
 
         wanted = [NewTopic(name, partitions, replication_factor, replicas, settings) for name in dict.fromkeys(names)]
@@ -98,7 +99,7 @@ def create(
             await until_seen(admin, {each.name: max(1, each.num_partitions) for each in created}, given_timeout_s())
         return created, failures
 
-    created, failures = ask_cluster(call)
+    created, failures = ask_topics(call)
     if if_not_exists:
         failures = _excuse(failures, ErrorCode.TOPIC_ALREADY_EXISTS, "exists already")
     rows = [each.to_dict() for each in created]
@@ -139,7 +140,7 @@ def list_(internal: bool, output: str) -> None:
 
 
 def _describe_topics(names: tuple[str, ...] | None = None) -> list[TopicDescription]:
-    return ask_cluster(lambda admin: admin.describe_topics(names))
+    return ask_topics(lambda admin: admin.describe_topics(names))
 
 
 def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
@@ -220,7 +221,7 @@ def delete(names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, wa
         return
     confirm(f"Delete {', '.join(names)} with all records?", yes)
 
-    async def call(admin: Admin) -> dict[str, ClientError]:
+    async def call(admin: TopicAdmin) -> dict[str, ClientError]:
         from kafkalite.client import AdminError
 
         failures: dict[str, ClientError] = {}
@@ -233,7 +234,7 @@ def delete(names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, wa
             await until_seen(admin, dict.fromkeys(done, 0), given_timeout_s())
         return failures
 
-    failures = ask_cluster(call)
+    failures = ask_topics(call)
     deleted = [name for name in dict.fromkeys(names) if name not in failures]
     if deleted:
         note(f"deleted {', '.join(deleted)}")

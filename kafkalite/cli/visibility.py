@@ -9,10 +9,10 @@ from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin
+    from kafkalite.client.admin.topics import TopicAdmin
 
 
-async def until_seen(admin: Admin, partitions: Mapping[str, int], timeout_s: float) -> None:
+async def until_seen(admin: TopicAdmin, partitions: Mapping[str, int], timeout_s: float) -> None:
     """Wait until every broker has these topics, with at least so many partitions (0: none at all), each with a leader.
 
     Exceeding the time limit ends the command.

@@ -14,6 +14,9 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kafkalite.config.errors import ConfigError as ConfigError
+from kafkalite.config.errors import InvalidValue as InvalidValue
+
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 HIDDEN: Final = "[hidden]"
@@ -60,22 +63,6 @@ class Effect(Enum):
     """The key is taken because Kafka's files and tools have it; who sets it is warned."""
     REFUSED = "refused"
     """Only the default is taken, because it would be dangerous to go on without the effect of another value."""
-
-
-class InvalidValue(ValueError):
-    """A text that a setting does not take; the message names key, value and, in Kafka's words, what would be taken."""
-
-    def __init__(self, key: str, value: object, remedy: str) -> None:
-        super().__init__(f"Invalid value {value} for configuration {key}: {remedy}")
-        self.key = key
-
-
-class ConfigError(Exception):
-    """Settings with which a broker cannot start; the message names key, value and remedy of each problem."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 class Refusal(NamedTuple):

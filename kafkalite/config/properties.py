@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from kafkalite.config.keys import ConfigError
+from kafkalite.config.errors import ConfigError
 from kafkalite.config.units import plain_value
 
 _BLANKS: Final = " \t\f"

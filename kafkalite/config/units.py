@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kafkalite.config.keys import ConfigError
+from kafkalite.config.errors import ConfigError
 
 _MS: Final[Mapping[str, int]] = {
     "ms": 1,

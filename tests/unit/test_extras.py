@@ -71,10 +71,10 @@ def test_nothing_is_said_where_all_is_installed() -> None:
     require_extra("console", "the console")
 
 
-def test_a_command_runs_on_asyncios_loop_without_uvloop(core_alone: None) -> None:
+def test_a_long_command_runs_on_asyncios_loop_without_uvloop(core_alone: None) -> None:
     async def loop_module() -> str:
         import asyncio
 
         return type(asyncio.get_running_loop()).__module__
 
-    assert calls.run(loop_module()).startswith("asyncio")
+    assert calls.run_long(loop_module()).startswith("asyncio")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkalite.cli.calls import bootstrap_option, contexts_option, run
+from kafkalite.cli.calls import bootstrap_option, contexts_option, run_long
 from kafkalite.cli.console.clusters import ClusterSettings, choose_contexts, gather_settings, open_console
 from kafkalite.cli.output import Exit, fail, flush, note, write_line
 
@@ -105,7 +105,7 @@ def console(
     except OSError as problem:
         fail(f"{problem.strerror}; --port names another port")
     with listening:
-        run(_serve(listening, access, clusters))
+        run_long(_serve(listening, access, clusters))
 
 
 def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool | None) -> Access:

@@ -13,7 +13,6 @@ all others, comments included; a file written so that this cannot be done is lef
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -95,7 +94,7 @@ def check_name(name: str) -> None:
 def with_current(text: str, path: Path, name: str | None) -> str:
     """Return the text with another current context; None removes it."""
     lines = text.splitlines()
-    new = [] if name is None else [f"{CURRENT} = {json.dumps(name)}"]
+    new = [] if name is None else [f"{CURRENT} = {_as_json(name)}"]
     top = next((index for index, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     at = next((index for index in range(top) if _key_of(lines[index]) == CURRENT), None)
     if at is not None:
@@ -116,7 +115,7 @@ def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | 
         begin = end = len(lines)
     section = lines[begin:end]
     for key, value in changes.items():
-        new = [] if value is None else [f"{_dotted_key(key)} = {json.dumps(value, ensure_ascii=False)}"]
+        new = [] if value is None else [f"{_dotted_key(key)} = {_as_json(value, ensure_ascii=False)}"]
         at = next((index for index, line in enumerate(section) if _key_of(line) == key), None)
         if at is not None:
             section[at : at + 1] = new
@@ -152,12 +151,18 @@ def _section(lines: list[str], name: str) -> tuple[int, int]:
 
 
 def _header(name: str) -> str:
-    return f"[contexts.{name if _BARE.fullmatch(name) else json.dumps(name)}]"
+    return f"[contexts.{name if _BARE.fullmatch(name) else _as_json(name)}]"
 
 
 def _dotted_key(key: str) -> str:
     """Return a key as TOML writes it: dots may stand bare, anything unusual is quoted."""
-    return key if all(_BARE.fullmatch(part) for part in key.split(".")) else json.dumps(key)
+    return key if all(_BARE.fullmatch(part) for part in key.split(".")) else _as_json(key)
+
+
+def _as_json(text: str, ensure_ascii: bool = True) -> str:
+    import json  # only edits write
+
+    return json.dumps(text, ensure_ascii=ensure_ascii)
 
 
 def _key_of(line: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run
+from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run_long
 from kafkalite.cli.doctor.findings import Finding
 from kafkalite.cli.doctor.report import report_findings
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option
@@ -129,7 +129,7 @@ def probe(directory: Path, topic: str, rate: float, most: int | None, dry_run: b
         return
     directory.mkdir(parents=True, exist_ok=True)
     note(f"{rate:g} records a second go to {where}, until {'Ctrl-C' if most is None else f'{most} are sent'}")
-    done = run(run_probe(path, topic, options, rate, most))
+    done = run_long(run_probe(path, topic, options, rate, most))
     note(f"{done.acknowledged} of {format_count(done.sent, 'record')} acknowledged, in {path}")
 
 

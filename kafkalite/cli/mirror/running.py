@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalite.cli.calls import Decorated, admin_options, bootstrap_option, given_timeout_s
-from kafkalite.cli.calls import run as run_coroutine
+from kafkalite.cli.calls import Decorated, admin_options, bootstrap_option, given_timeout_s, run_long
 from kafkalite.cli.output import Exit, fail, note
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def run(
     wanted = Wanted(topics, replication_factor, interval_s)
     try:
         with files.lock():
-            problems = run_coroutine(
+            problems = run_long(
                 _mirror(
                     files,
                     options,

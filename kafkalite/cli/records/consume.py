@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.administration.record_lines import to_dict
-from kafkalite.cli.calls import admin_options, bootstrap_option, run, select_given
+from kafkalite.cli.calls import admin_options, bootstrap_option, run_long, select_given
 from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import flush, format_count, note, output_option, write_bytes
 from kafkalite.cli.topic_suggestions import suggesting
@@ -105,7 +105,7 @@ def consume(
             return await _read(consumer, show, max_messages, ends, idle_timeout)
 
     options_of_admin = admin_options()
-    count = run(suggesting(read(), options_of_admin))
+    count = run_long(suggesting(read(), options_of_admin))
     if isinstance(show, _ArrayWriter):
         show.end()
     flush()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
-from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.admin_call import ask_topics
 from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run, select_given
 from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.new_topic import prepare_topic
@@ -18,7 +18,7 @@ from kafkalite.cli.records.retention_warning import OldestTimestamp, find_retent
 from kafkalite.cli.topic_suggestions import suggesting
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin
+    from kafkalite.client.admin.topics import TopicAdmin
 
 
 @click.command()
@@ -77,13 +77,13 @@ def produce(
         _records(input_, key_separator, keep_partition), None if key is None else key.encode(), partition, extra
     )
     if dry_run:
-        count = ask_cluster(lambda admin: _check_records(admin, topic, records))
+        count = ask_topics(lambda admin: _check_records(admin, topic, records))
         note(f"{format_count(count, 'record')} could be written to {topic}")
         return
     options = producer_options()
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
     options |= select_given(acks=acks, compression_type=compression, partitioner=partitioner)
-    ask_cluster(lambda admin: prepare_topic(admin, topic, create))
+    ask_topics(lambda admin: prepare_topic(admin, topic, create))
     options_of_admin = admin_options()
     oldest = OldestTimestamp()
     count, unreadable = run(suggesting(_write_records(options, topic, oldest.of(records)), options_of_admin))
@@ -144,7 +144,7 @@ async def _complete_records(
         )
 
 
-async def _check_records(admin: Admin, topic: str, records: AsyncIterator[InputRecord]) -> int:
+async def _check_records(admin: TopicAdmin, topic: str, records: AsyncIterator[InputRecord]) -> int:
     """Return the number of records. An invalid line, and an unknown partition, end the command."""
     (described,) = await admin.describe_topics([topic])
     known = {view.partition for view in described.partitions}

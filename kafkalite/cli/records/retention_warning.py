@@ -53,10 +53,10 @@ def retention_warning(topic: str, oldest_ms: int, configs: Mapping[str, str | No
 
 async def find_retention_warning(options: dict[str, Any], topic: str, oldest_ms: int | None) -> str | None:
     """Return the `retention_warning` for the topic's configuration; None also when that is unknown. `options` are an `Admin`'s."""
-    from kafkalite.client import Admin, ClientError
-
     if oldest_ms is None:
         return None
+    from kafkalite.client import Admin, ClientError  # few records come with times of their own
+
     bounds = {"request_timeout_ms": _PATIENCE_MS, "default_api_timeout_ms": _PATIENCE_MS}
     try:
         async with Admin(**options | bounds) as admin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import socket
 import subprocess
 import sys
 from math import inf
@@ -35,6 +36,39 @@ walk(main, ())
 def test_no_command_imports_much_before_it_runs() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+CALL = """
+import sys
+from kafkalite.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    print(ended.code, *sorted(sys.modules))
+"""
+UNUSED: Final = {
+    *("json", "kazoo", "msgspec", "rich", "uvloop", "zk"),
+    *(
+        "kafkalite.client.admin.admin",
+        "kafkalite.client.admin.groups",
+        "kafkalite.client.consumer",
+        "kafkalite.config.keys",
+    ),
+}
+
+
+def test_a_call_to_the_cluster_imports_the_admin_clients_part_for_topics_and_no_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]  # refused once it is closed
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, "topic", "list", "-b", f"127.0.0.1:{port}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    status, *loaded = done.stdout.split()
+    assert status == "5" and "kafkalite.client.admin.topics" in loaded, done.stderr
+    assert set(loaded) & UNUSED == set()
 
 
 def cpu_ms(*program: str) -> float:

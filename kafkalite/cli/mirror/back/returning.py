@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option
-from kafkalite.cli.calls import run as run_coroutine
+from kafkalite.cli.calls import admin_options, bootstrap_option, run_long
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.mirror.running import connect, switched_mirror, target_options
 from kafkalite.cli.output import Exit, fail, fail_each, format_count, note, output_option, write_rows
@@ -105,7 +104,7 @@ def back(
     way = _Way(files, wanted, None if follow else wait_s, delete_topics, delete_records, dry_run, yes, output)
     try:
         with files.lock():
-            problems = run_coroutine(way.go(options, to_options))
+            problems = run_long(way.go(options, to_options))
     except MirrorFileError as problem:
         fail(str(problem))
     for each in problems:

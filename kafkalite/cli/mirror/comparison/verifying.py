@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option
-from kafkalite.cli.calls import run as run_coroutine
+from kafkalite.cli.calls import admin_options, bootstrap_option, run_long
 from kafkalite.cli.migrate.evidence import PartitionBounds
 from kafkalite.cli.mirror.back.returning import load_switched_state
 from kafkalite.cli.mirror.running import switched_mirror, target_options
@@ -188,7 +187,7 @@ def verify(
 
     options, to_options = admin_options(), target_options(target, to_config)
     try:
-        compared, plan = run_coroutine(_compare(MirrorDirectory(directory), options, to_options, topics, fresh=fresh))
+        compared, plan = run_long(_compare(MirrorDirectory(directory), options, to_options, topics, fresh=fresh))
     except MirrorFileError as problem:
         fail(str(problem))
     rows = list(_list_rows(compared, plan))
