@@ -179,6 +179,8 @@ class Sender:
                 self._cluster.request_refresh()
             elif self._may_be_numbered(topic_partition):
                 by_leader.setdefault(leader, []).append(topic_partition)
+            else:
+                self._cluster.open_connection(leader)  # so that it is there when the number is
         for leader, partitions in by_leader.items():
             while partitions and self._in_flight[leader] < self._options.max_in_flight_requests_per_connection:
                 connection = self._cluster.open_connection(leader)

@@ -12,11 +12,12 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.producer.deliveries import Delivery
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.records import BatchHeader, iter_batches
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in
-from tests.unit.client.producer.scripted_producer import T0, failing, producer, run
+from tests.unit.client.producer.scripted_producer import T0, T1, failing, producer, run
 
 
 def test_records_arrive_with_offsets_in_order() -> None:
@@ -53,6 +54,24 @@ def test_without_acks_nothing_is_waited_for() -> None:
     assert values_in(cluster, T0) == [b"x"]
     assert BatchHeader.read(cluster.logs[T0][0]).producer_id == -1
     assert not cluster.requests_of(ApiKey.INIT_PRODUCER_ID)
+
+
+def test_the_leader_is_connected_to_while_the_producer_id_is_on_its_way() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        answer = asyncio.get_running_loop().create_future()
+        cluster.script[ApiKey.INIT_PRODUCER_ID].append(answer)
+        async with producer(cluster) as target:
+            delivery = await target.send("t", b"x", partition=1)
+            await virtual_time.settle()
+            assert [each.broker_id for each in cluster.connections] == [1, 2]
+            assert not cluster.requests_of(ApiKey.PRODUCE)
+            answer.set_result(messages.init_producer_id_response.InitProducerIdResponse(producer_id=7))
+            assert (await delivery).offset == 0
+
+    run(scenario())
+    assert BatchHeader.read(cluster.logs[T1][0]).producer_id == 7
 
 
 @pytest.mark.parametrize("acks", [1, "all"])
