@@ -246,7 +246,7 @@ def test_an_installation_without_a_compiler_is_one_without_compiled_code(
 ) -> None:
     """As pip builds it: it goes on, and says so."""
     place = copy_source(source.parent / "without" / "source")
-    environment = os.environ | {"CC": "/nowhere/cc", "PYTHONPATH": str(builder.tools)}
+    environment = os.environ | {"CC": "/nowhere/cc", "PYTHONPATH": str(builder.tools), VARIABLE: ""}
     printed = run(sys.executable, "-c", BUILD, "wheel", place.parent, cwd=place, environment=environment)
     assert "/nowhere/cc" in printed
     (built,) = place.parent.glob("*.whl")

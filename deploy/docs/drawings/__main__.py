@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.docs.drawings import architecture, beside_kafka, hero, recording, timeline
+from deploy.docs.drawings import architecture, beside_kafka, hero, recording, timeline, waits
 from deploy.docs.drawings.facts import ROOT
 
 PICTURES: Final = ROOT / "deploy" / "docs" / "pictures"
@@ -18,6 +18,7 @@ DRAWN: Final[Mapping[str, Callable[[], str]]] = {
     "election.svg": timeline.draw,
     "first-minute.svg": recording.draw,
     "hero.svg": hero.draw,
+    "single-record.svg": waits.draw,
 }
 
 

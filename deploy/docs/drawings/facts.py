@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[3]
 RESULTS: Final = ROOT / "tests" / "bench" / "RESULTS.md"
 FAILOVER: Final = ROOT / "tests" / "bench" / "FAILOVER.md"
+BENCHMARKS: Final = ROOT / "deploy" / "docs" / "pages" / "explain" / "benchmarks.md"
 OURS: Final = "kafkalite"
 APACHE: Final = "Apache Kafka"
 
@@ -73,6 +74,20 @@ def failover(text: str, side: str, partitions: int, victim: str) -> Failover:
         name: _number(cell) for name, cell in stages.items() if name not in ("Victim", "Partitions", "Cluster") and cell
     }
     return Failover(times, int(totals["Rounds"]), _number(totals["p50"]), _number(totals["Most"]))
+
+
+class Leg(NamedTuple):
+    """A part of a record's way, and how long it waits there."""
+
+    name: str
+    middle_ms: float
+    slow_ms: float
+
+
+def waits(text: str) -> list[Leg]:
+    """Return what a single record waits for, in order. Raises MissingFact."""
+    rows = rows_of(text, "Until", "One in the middle", "One of a hundred")
+    return [Leg(row["Until"], _number(row["One in the middle"]), _number(row["One of a hundred"])) for row in rows]
 
 
 def _number(cell: str) -> float:

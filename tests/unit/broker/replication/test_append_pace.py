@@ -32,6 +32,36 @@ def test_the_more_requests_wait_the_later_the_next_are_appended(
     assert pace.delay_ms(50.0 + passed_ms) == pytest.approx(delay_ms)
 
 
+def append_late(pace: AppendPace, now_ms: float, lateness_ms: float, times: int) -> float:
+    """Append so often, each time later than a request waited for it; return when it was the last time."""
+    for _ in range(times):
+        now_ms += pace.delay_ms(now_ms) + lateness_ms
+        pace.note_append(now_ms)
+    return now_ms
+
+
+@pytest.mark.parametrize(("lateness_ms", "interval_ms"), [(0.0, 3.0), (1.5, 4.5), (40.0, 6.0)])
+def test_where_processors_are_short_more_requests_are_appended_together(lateness_ms: float, interval_ms: float) -> None:
+    pace = AppendPace()
+    pace.waiting = 100
+    pace.note_append(0.0)
+    now_ms = append_late(pace, 0.0, lateness_ms, 100)
+    assert pace.delay_ms(now_ms) == pytest.approx(interval_ms, abs=0.01)
+    now_ms = append_late(pace, now_ms, 0.0, 100)
+    assert pace.delay_ms(now_ms) == pytest.approx(3.0, abs=0.01), "it was for a while"
+
+
+def test_one_long_turn_and_a_pause_are_no_shortage() -> None:
+    pace = AppendPace()
+    pace.waiting = 100
+    pace.note_append(0.0)
+    now_ms = append_late(pace, 0.0, 40.0, 1)
+    for _ in range(100):
+        now_ms += 1000.0  # nobody waited meanwhile
+        pace.note_append(now_ms)
+    assert pace.delay_ms(now_ms) < 3.5
+
+
 def paced(path: Path, act: Callable[[Broker, Peer], Awaitable[Any]]) -> Broker:
     """Run `act` with a producer, ten of whose requests were just appended and wait for broker 2."""
 
