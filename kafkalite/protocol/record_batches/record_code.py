@@ -136,7 +136,7 @@ def load_code(environment: Mapping[str, str]) -> ModuleType:
     if not environment.get(VARIABLE):
         try:
             compiled = import_module(_COMPILED)
-        except ImportError:
+        except (ImportError, SystemError):  # the latter by a Python without the global lock, which has another ABI
             pass
         else:
             if all(hasattr(compiled, name) for name in _FUNCTIONS):

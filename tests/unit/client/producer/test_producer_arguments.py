@@ -35,6 +35,27 @@ def test_records_that_cannot_be_sent_are_refused_to_the_caller() -> None:
     assert values_in(cluster, T0) == [None]
 
 
+def test_a_record_that_cannot_be_written_leaves_no_batch() -> None:
+    """One that was the first of its batch left an empty one, which no broker takes."""
+    cluster = FakeCluster({"t": 1})
+    odd: Any = [(b"a name that is no text", b"x")]
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            await target.send_and_wait("t", b"a")
+            for headers, timestamp_ms in ((odd, None), (None, 1 << 64)):
+                with pytest.raises((TypeError, OverflowError)):
+                    await target.send("t", b"x", timestamp_ms=timestamp_ms, headers=headers)
+                with pytest.raises((TypeError, OverflowError)):
+                    await target.send_columns("t", [b"x"], timestamps_ms=[timestamp_ms], headers=[headers])
+            found = target.statistics()
+            assert found["unfinished_batches"] == found["buffered_bytes"] == 0
+            await target.send_and_wait("t", b"b")
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"a", b"b"]
+
+
 def test_nobody_answers() -> None:
     cluster = FakeCluster({"t": 1})
     cluster.unreachable = {1, 2}

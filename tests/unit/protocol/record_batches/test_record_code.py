@@ -275,6 +275,19 @@ def test_without_compiled_code_python_does_it(monkeypatch: pytest.MonkeyPatch) -
     assert record_code.load_code({VARIABLE: "1"}) is python_records
 
 
+def test_a_module_of_another_abi_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python without the global lock finds the file of one that has it, and fails in its initialisation."""
+    load = record_code.import_module
+
+    def refuse(name: str) -> ModuleType:
+        if name == COMPILED:
+            raise SystemError("initialization returned an uninitialized object")
+        return load(name)
+
+    monkeypatch.setattr(record_code, "import_module", refuse)
+    assert record_code.load_code({}) is python_records
+
+
 def test_a_module_that_was_compiled_of_an_older_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkout goes on to a later commit, and nobody has compiled again."""
     older = ModuleType(COMPILED)
