@@ -48,9 +48,9 @@ class Partitioner:
             raise ValueError(f"no partitioner {choice!r}; there are {', '.join(_NAMES)} or a callable")
 
     @property
-    def chooses_by_record(self) -> bool:
-        """True unless the choice is the program's, or that of the batch that is being filled."""
-        return self._function is None and not self._sticky
+    def hashes_keys(self) -> bool:
+        """True where keys alone say where their records go, however often that is asked; not where the choice is the program's."""
+        return self._function is None
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """Return the partition for a record; `available` are those that have a leader, `partitions` all, from 0 without gaps."""

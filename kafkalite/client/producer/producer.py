@@ -69,7 +69,7 @@ class Producer:
         self.takes_bytes = chosen.key_serializer is None and chosen.value_serializer is None
         self.crowded = False
         self.partitioner = Partitioner(chosen.partitioner)
-        self._chooses_by_record = self.partitioner.chooses_by_record
+        self._hashes_keys = self.partitioner.hashes_keys
         self._max_block_s = chosen.max_block_ms / 1000
         self._max_request_size = chosen.max_request_size
         self._surely_fitting_bytes = chosen.max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
@@ -150,13 +150,12 @@ class Producer:
             key, value = self.serialize_record(topic, key, value)
         if headers is None and on_delivery is None:
             # As `try_append` would do; its calls cost as much as what is done here.
+            chosen = partition
             try:
                 route = self._route_of[topic]
-                if partition is None and self._chooses_by_record:
-                    partition = self.partitioner.partition(
-                        topic, key, route.topic.all_partitions, route.topic.available
-                    )
-                batch = None if partition is None else route.queues[partition].open_batch
+                if chosen is None and key is not None and self._hashes_keys:
+                    chosen = self.partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
+                batch = None if chosen is None else route.queues[chosen].open_batch
             except KeyError:  # a topic or a partition that is not known yet
                 batch = None
             if (

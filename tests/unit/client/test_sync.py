@@ -325,10 +325,10 @@ def test_records_of_a_partition_that_was_given_up_are_not_given_after_it_is_back
 
 def test_a_partition_that_was_lost_and_is_back_is_committed_where_it_is_read_now() -> None:
     """Another member has read on to 5 meanwhile: the group's offset must not go back."""
-    beats = beat(ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+    calm, cut, is_read = beat(), beat(ErrorCode.UNKNOWN_MEMBER_ID), threading.Event()
     known = iter([-1, 5])
     cluster = group_cluster(
-        heartbeat=lambda *asked: beats[0](*asked),
+        heartbeat=lambda *asked: (cut if is_read.is_set() else calm)[0](*asked),
         offset_commit=commit_answer(),
         offset_fetch=lambda broker, request: committed(broker, request, next(known)),
     )
@@ -336,6 +336,7 @@ def test_a_partition_that_was_lost_and_is_back_is_committed_where_it_is_read_now
     with group_reader(cluster, heartbeat_interval_ms=50, enable_auto_commit=True) as reader:
         reader.subscribe("t")
         assert next(reader).offset == 0
+        is_read.set()
         deadline = time.monotonic() + 10
         while len(cluster.requests_of(ApiKey.OFFSET_FETCH)) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)

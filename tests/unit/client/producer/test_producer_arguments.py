@@ -13,6 +13,8 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.producer.producer import Producer
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol.record_batches.record_code import choose_partition
+from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster, values_in
 from tests.unit.client.producer.scripted_producer import T0, producer, run
 
@@ -54,6 +56,23 @@ def test_a_record_that_cannot_be_written_leaves_no_batch() -> None:
 
     run(scenario())
     assert values_in(cluster, T0) == [b"a", b"b"]
+
+
+def test_a_key_goes_where_the_topic_of_today_puts_it() -> None:
+    cluster = FakeCluster({"t": 1})
+    key = next(key for key in (b"%d" % number for number in range(20)) if choose_partition(key, 3))
+
+    async def scenario() -> None:
+        async with producer(cluster, linger_ms=100) as target:
+            await target.send_and_wait("t", b"before", key=key)
+            await target.send("t", b"in a batch that is open", key=key)
+            cluster.topics["t"] = 3
+            cluster.leaders |= {TopicPartition("t", number): 1 for number in range(3)}
+            await target._cluster.refresh()
+            found = await target.send_and_wait("t", b"after", key=key)
+            assert found.partition == choose_partition(key, 3)
+
+    run(scenario())
 
 
 def test_nobody_answers() -> None:
