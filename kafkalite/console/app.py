@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from zk.store import Store
 
 _SCREENS: Final = (
+    "load",
     "app",
     "as_of",
     "clusters",

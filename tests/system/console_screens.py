@@ -115,6 +115,11 @@ class Screens:
         """Have the next answers to changes lost on their way back, as when the network of the machine changes; each change arrives."""
         self.chrome.execute_script(_LOSE_ANSWERS, count)
 
+    def break_loading(self, *files: str) -> None:
+        """Have these files of the page not be loaded, as when the network of the machine changes; without any, all are again."""
+        self.chrome.execute_cdp_cmd("Network.enable", {})
+        self.chrome.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [f"*/{each}" for each in files]})
+
     def follow(self, selector: str) -> None:
         """The first link of the kind; found and clicked at once, because tables are drawn again."""
         script = "const found = document.querySelector(arguments[0]); found?.click(); return Boolean(found)"

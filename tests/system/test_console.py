@@ -84,6 +84,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             look_at_transactions(screens, cluster)
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
+            load_again(screens)
             assert chrome.title != "taken"
         switch_between_clusters(chrome, cluster, tmp_path)
         the_demo_ends_with_its_console(cluster, tmp_path)
@@ -317,6 +318,23 @@ def write_and_search(screens: Screens, cluster: LocalCluster) -> None:
     screens.has("it is not known whether this was done")
     screens.lose_answers(0)
     screens.keep("produce")
+
+
+def load_again(screens: Screens) -> None:
+    """A page whose scripts were not all loaded is loaded again by itself, and says so when that does not help."""
+    screens.break_loading("times.js")
+    screens.chrome.refresh()
+    loads = "return sessionStorage.getItem('kafkalite-loads')"
+    screens.page.wait(lambda: screens.chrome.execute_script(loads) is not None, "a broken load")
+    screens.break_loading()
+    screens.open("#/topics", "Topics")
+    screens.page.wait(lambda: screens.chrome.execute_script(loads) is None, "a whole load")
+    screens.break_loading("times.js")
+    screens.chrome.execute_script("sessionStorage.setItem('kafkalite-loads', '5')")
+    screens.chrome.refresh()
+    screens.has("the scripts of this page could not be loaded")
+    screens.break_loading()
+    screens.chrome.refresh()
 
 
 def look_at_groups(screens: Screens) -> None:
