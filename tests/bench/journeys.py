@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from rich.table import Table
 
-from tests.bench.stamping_broker import Station
+from tests.bench.stamping_broker import Station, read_doubles
 
 LEGS: Final = (
     "the producer's program hands it over",
@@ -61,14 +61,8 @@ class Passing:
         return self._moments_s[place] if place < len(self._ends) else None
 
 
-def doubles(path: Path) -> array[float]:
-    found = array("d")
-    found.frombytes(path.read_bytes())
-    return found
-
-
 def read_sent(path: Path) -> list[Sent]:
-    found = doubles(path)
+    found = read_doubles(path)
     rows = zip(*(found[column::5] for column in range(5)), strict=True)
     return [Sent(int(partition), int(offset), *times) for partition, offset, *times in rows]
 

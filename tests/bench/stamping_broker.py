@@ -51,6 +51,13 @@ def path_of(folder: Path, pid: int) -> Path:
     return folder / f"{pid}.stamps"
 
 
+def read_doubles(path: Path) -> array[float]:
+    """Return the doubles of a file."""
+    found = array("d")
+    found.frombytes(path.read_bytes())
+    return found
+
+
 def ask_stamps(broker: BrokerProcess, folder: Path) -> array[float]:
     """Let a broker that runs by `command(folder)` write its stamps, once, and return them. Raises BrokerDied, TimeoutError."""
     path = path_of(folder, broker.pid)
@@ -61,9 +68,7 @@ def ask_stamps(broker: BrokerProcess, folder: Path) -> array[float]:
         return path.exists()
 
     wait_until(is_written, f"the stamps of broker {broker.id}", _TIMEOUT_S)
-    stamps = array("d")
-    stamps.frombytes(path.read_bytes())
-    return stamps
+    return read_doubles(path)
 
 
 def stamping(method: Callable[..., Any], station: Station, stamps: array[float]) -> Callable[..., Any]:
